@@ -70,7 +70,7 @@ def _calls() -> dict[str, Callable[[], Any]]:
 
     from mcp_app import expose
     from mcp_app.catalogue.definitions.registry import registry
-    from mcp_app.catalogue.exposure.stand_ins import CONTEXT
+    from mcp_app.catalogue.exposure.adapters import CONTEXT
 
     class Pages(pagination.LimitOffsetPagination):
         default_limit = 20

@@ -14,7 +14,7 @@ from django.db import DatabaseError
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.identity_provider import provider
 from mcp_app.auth.principal import EVERYTHING
-from mcp_app.catalogue.snapshots.catalogue_refresher import Upkeep
+from mcp_app.catalogue.snapshots.catalogue_refresher import CatalogueRefresher
 from mcp_app.catalogue.snapshots.current_snapshot import Views
 from mcp_app.conf import Settings
 from mcp_app.database import clock, queries
@@ -41,9 +41,9 @@ from mcp_app.streams.gateway import Streams
 
 log = logging.getLogger("mcp.process")
 
-Told = Callable[[], None]
+Callback = Callable[[], None]
 # A callback that gets the payload of a broadcast.
-Heard = Callable[[dict[str, Any]], None]
+BroadcastCallback = Callable[[dict[str, Any]], None]
 
 
 class OpenStreams(Protocol):
@@ -85,18 +85,18 @@ class Process(Services):
         self._ended_connections = EndedConnections(self.calls)
         self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
         # Called after a credential was revoked and removed from the cache.
-        self.on_credentials: list[Heard] = []
+        self.on_credentials: list[BroadcastCallback] = []
         self.clients = Clients(log, settings.session_idle_seconds)
         self.standalone = Standalone(streams, settings.stream_check_seconds)
-        self.upkeep = Upkeep()
+        self.catalogue_refresher = CatalogueRefresher()
         self.metrics = MetricsReporter("web", streams, counts, log)
         self.dispatcher = Dispatcher(self)
         self._stop_sweeping = threading.Event()
         self._connect_parts()
 
     def _connect_parts(self) -> None:
-        self.upkeep.on_change.append(self._keep_secrets)
-        self.log.before_flush.append(self._note_used_keys)
+        self.catalogue_refresher.on_change.append(self._redact_secrets)
+        self.log.before_flush.append(self._record_used_keys)
         self.metrics.gauges["running_calls"] = lambda: self.calls.running
         self.metrics.gauges["sessions"] = lambda: self.sessions.held
         self.metrics.gauges["keys_age"] = provider.keys_age
@@ -104,7 +104,7 @@ class Process(Services):
     def _listen(self) -> None:
         """Subscribe to the broadcasts of other processes."""
         hub = self.streams.hub
-        hub.subscribe("catalogue", self.upkeep.heard)
+        hub.subscribe("catalogue", self.catalogue_refresher.on_broadcast)
         hub.subscribe("cancel", self.calls.on_cancel)
         hub.subscribe("credentials", self._credentials_changed)
         hub.subscribe("credentials", self.calls.on_credentials)
@@ -114,23 +114,26 @@ class Process(Services):
     def attach_streams(self, streams: OpenStreams) -> None:
         """Connect the open event streams of a transport to all events that affect them."""
         self.metrics.gauges["open_streams"] = lambda: streams.open
-        self.upkeep.on_change.append(streams.announce_catalogue)
+        self.catalogue_refresher.on_change.append(streams.announce_catalogue)
         self.on_credentials.append(streams.recheck)
         self.sessions.on_end.append(streams.stop_session)
         self.sessions.on_change.append(streams.wake_session)
         self.sessions.on_take_over.append(streams.take_over)
 
     def attach_subscriptions(
-        self, catalogue_changed: Told, resource_updated: Heard, task_changed: Heard
+        self,
+        catalogue_changed: Callback,
+        resource_updated: BroadcastCallback,
+        task_changed: BroadcastCallback,
     ) -> None:
         """Connect the subscriptions of a transport's clients to the changes that they may be about."""
-        self.upkeep.on_change.append(catalogue_changed)
+        self.catalogue_refresher.on_change.append(catalogue_changed)
         self.streams.hub.subscribe(resource_updates.TOPIC, resource_updated)
         self.streams.hub.subscribe(answer_streams.TASKS, task_changed)
 
-    def attach_report(self, somebody_watches: Heard) -> None:
+    def attach_report(self, on_watching: BroadcastCallback) -> None:
         """Connect the live report of this process to the broadcasts that viewers send."""
-        self.streams.hub.subscribe("watching", somebody_watches)
+        self.streams.hub.subscribe("watching", on_watching)
 
     async def start(self) -> None:
         """Connect, load the catalogue and subscribe to broadcasts."""
@@ -138,10 +141,10 @@ class Process(Services):
         with suppress(DatabaseError):
             await queries.aquery(clock.read)
         self._listen()
-        await self.upkeep.start()
+        await self.catalogue_refresher.start()
         await self.streams.start()
         if self.settings.redis_url:
-            await asyncio.to_thread(_look_for_others, self.settings.redis_url)
+            await asyncio.to_thread(_check_shared_redis, self.settings.redis_url)
         else:
             resource_updates.serve_here(self.streams)
         self._ended_connections.start()
@@ -162,7 +165,7 @@ class Process(Services):
         """Stop everything in an order that loses no data: calls, the log, the connections to Redis."""
         self._stop_sweeping.set()
         resource_updates.leave(self.streams)
-        self.upkeep.close()
+        self.catalogue_refresher.close()
         await self._ended_connections.close()
         await self.calls.close(seconds=3)
         await self.background.close()
@@ -177,17 +180,17 @@ class Process(Services):
         for callback in self.on_credentials:
             callback(what)
 
-    def _keep_secrets(self) -> None:
+    def _redact_secrets(self) -> None:
         self.log.keep_secret(self.views.of(EVERYTHING).snapshot.secret_names)
 
-    def _note_used_keys(self) -> None:
+    def _record_used_keys(self) -> None:
         used = self.authenticator.used
         if used:
             self.authenticator.used = {}
             self.log.fact("key.used", keys={str(key): at for key, at in used.items()})
 
 
-def _look_for_others(redis_url: str) -> None:
+def _check_shared_redis(redis_url: str) -> None:
     """Log an error if Redis is a Cluster, and a warning if another project uses the same database.
 
     Otherwise the worker of that project would write this project's message log.

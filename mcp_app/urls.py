@@ -22,7 +22,7 @@ if apps.is_installed("django.contrib.admin"):
     from django.contrib import admin
 
     from mcp_app.admin.notifications.page import notifications
-    from mcp_app.admin.personal.seen import person
+    from mcp_app.admin.personal.visibility import person
     from mcp_app.admin.personal.zone import zone
     from mcp_app.admin.search.page import anything, document
 

@@ -22,9 +22,9 @@ from mcp_app.auth.own_addresses import company_login_lacks, origin, resource, se
 from mcp_app.interface.text import marked, visible
 from mcp_app.oauth.connections import disable, enable, end, end_each
 from mcp_app.oauth.machines.assertions import METHOD
-from mcp_app.oauth.machines.entering import PERMISSION, WITH_SECRET, Machine, enter_machine
+from mcp_app.oauth.machines.registration import PERMISSION, WITH_SECRET, Machine, create_machine
 from mcp_app.oauth.models import Client, Connection
-from mcp_app.oauth.registration import RegistrationRefused, enter, kept
+from mcp_app.oauth.registration import RegistrationRefused, create_client, metadata_of
 from mcp_app.protocol.scopes import BASIC
 
 KINDS = {"manual": "entered here", "dcr": "registered itself", "cimd": "published document"}
@@ -101,7 +101,7 @@ class ClientForm(IssuedForm[Client]):
             "token_endpoint_auth_method": self.cleaned_data["token_auth_method"],
         }
         try:
-            self.instance, self.secret = enter(kept(said), actor=self.actor)
+            self.instance, self.secret = create_client(metadata_of(said), actor=self.actor)
         except RegistrationRefused as refused:
             field = "redirect_uris" if refused.code == "invalid_redirect_uri" else "token_auth_method"
             self.add_error(field, ValidationError(str(refused)))
@@ -111,7 +111,7 @@ class ClientForm(IssuedForm[Client]):
         keys = said["jwks"].strip(), said["jwks_uri"].strip()
         machine = Machine(said["name"], said["token_auth_method"], said["scopes"], *keys)
         try:
-            self.instance, self.secret = enter_machine(machine, actor=self.actor)
+            self.instance, self.secret = create_machine(machine, actor=self.actor)
         except ValidationError as error:
             self.add_error(None, error)
 

@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from mcp_app.api.formats import RowSerializer
 from mcp_app.catalogue.changes.row_checks import permission_exists
-from mcp_app.catalogue.sources.base import DRESS, LIMITS
+from mcp_app.catalogue.sources.base import APPEARANCE, LIMITS
 from mcp_app.catalogue.sources.lookup import own_fields
 from mcp_app.catalogue.transfer.fields import read_value, service_values
 from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
@@ -27,7 +27,7 @@ class ToolShown(RowSerializer[Tool]):
     class Meta:
         model = Tool
         shapes = ("input_schema", "output_schema", "annotations")
-        fields = ("id", *own_fields(Tool), *DRESS, *LIMITS, *shapes, *FACTS)
+        fields = ("id", *own_fields(Tool), *APPEARANCE, *LIMITS, *shapes, *FACTS)
 
 
 class PromptShown(RowSerializer[Prompt]):
@@ -38,7 +38,7 @@ class PromptShown(RowSerializer[Prompt]):
 
     class Meta:
         model = Prompt
-        fields = ("id", *own_fields(Prompt), *DRESS, *FACTS)
+        fields = ("id", *own_fields(Prompt), *APPEARANCE, *FACTS)
 
 
 class ResourceShown(RowSerializer[Resource]):
@@ -50,7 +50,7 @@ class ResourceShown(RowSerializer[Resource]):
 
     class Meta:
         model = Resource
-        fields = ("id", *own_fields(Resource), *DRESS, *FACTS)
+        fields = ("id", *own_fields(Resource), *APPEARANCE, *FACTS)
 
     def get_file(self, resource: Resource) -> str | None:
         return PurePath(str(resource.file.name)).name if resource.file else None
@@ -64,7 +64,7 @@ class TemplateShown(RowSerializer[ResourceTemplate]):
 
     class Meta:
         model = ResourceTemplate
-        fields = ("id", "uri_template", "name", "mime_type", "annotations", *DRESS, *FACTS)
+        fields = ("id", "uri_template", "name", "mime_type", "annotations", *APPEARANCE, *FACTS)
 
 
 class ChangeShown(RowSerializer[CatalogueChange]):
@@ -130,7 +130,7 @@ class ToolGiven(EntryGiven):
 
     class Meta:
         model = Tool
-        fields = (*own_fields(Tool), *DRESS, *LIMITS)
+        fields = (*own_fields(Tool), *APPEARANCE, *LIMITS)
 
 
 class PromptGiven(EntryGiven):
@@ -138,7 +138,7 @@ class PromptGiven(EntryGiven):
 
     class Meta:
         model = Prompt
-        fields = (*own_fields(Prompt), *DRESS)
+        fields = (*own_fields(Prompt), *APPEARANCE)
 
 
 class ResourceGiven(EntryGiven):
@@ -148,7 +148,7 @@ class ResourceGiven(EntryGiven):
 
     class Meta:
         model = Resource
-        fields = (*own_fields(Resource), *DRESS)
+        fields = (*own_fields(Resource), *APPEARANCE)
 
 
 class TemplateGiven(EntryGiven):
@@ -156,4 +156,4 @@ class TemplateGiven(EntryGiven):
 
     class Meta:
         model = ResourceTemplate
-        fields = DRESS
+        fields = APPEARANCE

@@ -21,7 +21,7 @@ class Everything:
 
 EVERYTHING: Final = Everything()
 # Prefixes of the permissions for this server's own models. Such permissions allow administration.
-OWN: Final = ("mcp_app.", "mcp_oauth.")
+OWN_PERMISSIONS: Final = ("mcp_app.", "mcp_oauth.")
 
 
 class WithoutAdministration:
@@ -33,7 +33,7 @@ class WithoutAdministration:
         self._held = held
 
     def __contains__(self, item: object) -> bool:
-        return item in self._held and not str(item).startswith(OWN)
+        return item in self._held and not str(item).startswith(OWN_PERMISSIONS)
 
     def __repr__(self) -> str:
         return f"{self._held!r} without administration"

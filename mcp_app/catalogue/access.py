@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from mcp_app.auth.membership import number_of_group
 from mcp_app.auth.permissions import may_view_people, permissions_of
-from mcp_app.auth.principal import OWN, below
+from mcp_app.auth.principal import OWN_PERMISSIONS, below
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey
@@ -132,7 +132,7 @@ def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) ->
             return AccessDecision(True, "superusers have every permission")
         own = ", ".join(giver.name for giver in givers if giver.key in holder.groups)
         return AccessDecision(True, f"by the group {marked(own)}" if own else "own permission")
-    if holder.scopes is not None and ADMIN not in holder.scopes and permission.startswith(OWN):
+    if holder.scopes is not None and ADMIN not in holder.scopes and permission.startswith(OWN_PERMISSIONS):
         lacking = f"the key lacks the scope {ADMIN}, without which {marked(permission)} does not count"
         return AccessDecision(False, lacking)
     return AccessDecision(False, _lacking(permission, givers))

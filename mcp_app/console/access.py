@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.http.request import validate_host
 
-from mcp_app.notices.needs import PERMISSIONS
+from mcp_app.notices.attention import PERMISSIONS
 from mcp_app.oauth.second_factor.gate import user_of_session
 
 MESSAGES, SESSIONS = "mcp_app.view_message", "mcp_app.view_session"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_app.egress import EgressFailed
-from mcp_app.egress.own_site import OwnSite
+from mcp_app.egress.self_check import OwnSite
 from mcp_app.protocol.versions import V2025_11_25
 
 BOTH = "application/json, text/event-stream"

@@ -15,7 +15,7 @@ from mcp_app.doctor.conversation import Arrivals, Conversation, ConversationRefu
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.egress import EgressFailed
-from mcp_app.egress.own_site import OwnSite, SiteResponse
+from mcp_app.egress.self_check import OwnSite, SiteResponse
 from mcp_app.models import Tool
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.streams.base import StreamsError

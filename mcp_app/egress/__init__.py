@@ -1,6 +1,6 @@
 """Outbound requests. Only this package connects to addresses that callers or other servers supply.
 
-The package does not use MCP, tools, users or storage. ``fetch`` is the entry point. ``own_site`` is for the
+The package does not use MCP, tools, users or storage. ``fetch`` is the entry point. ``self_check`` is for the
 doctor only. It connects only to this installation's own address, which the operator configures.
 """
 

@@ -45,7 +45,7 @@ REFUSED = (DataError, IntegrityError, ValueError, TypeError, LookupError, Overfl
 IDLE_SECONDS = 0.5
 RETRY_SECONDS = 2.0
 
-log = logging.getLogger("mcp.drain")
+log = logging.getLogger("mcp.message_log")
 
 
 class Counted:

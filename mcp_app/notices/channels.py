@@ -10,7 +10,7 @@ from django.db import transaction
 from mcp_app.database import clock
 from mcp_app.models import NotificationChannel, audit
 from mcp_app.notices import webhook
-from mcp_app.notices.needs import for_person, present
+from mcp_app.notices.attention import for_person, present
 
 
 def channels_of(user: Any) -> dict[str, NotificationChannel]:

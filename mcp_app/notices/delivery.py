@@ -18,7 +18,7 @@ from mcp_app.database.forking import undivided
 from mcp_app.interface.text import marked
 from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
-from mcp_app.notices.needs import Attention, for_person, page_of_choices, present
+from mcp_app.notices.attention import Attention, for_person, page_of_choices, present
 
 LOOK_SECONDS: Final = 5.0
 # Minimum time between two notifications of a channel; one covers all tasks in between.

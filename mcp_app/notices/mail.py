@@ -9,7 +9,7 @@ from django.conf import settings as django_settings
 from django.core.mail import EmailMessage, get_connection
 
 from mcp_app import conf
-from mcp_app.notices.needs import Attention, arguments_of, whole_url
+from mcp_app.notices.attention import Attention, arguments_of, whole_url
 from mcp_app.notices.outcome import Undelivered
 
 # Timeout of each SMTP step; the job's time limit bounds the whole delivery.

@@ -19,7 +19,7 @@ from mcp_app.egress import EgressError, Policy, Sent, fetch
 from mcp_app.egress.policy import networks
 from mcp_app.egress.target import read
 from mcp_app.execution.questions.sealing import Unsealed, key_ring
-from mcp_app.notices.needs import Attention, arguments_of, whole_url
+from mcp_app.notices.attention import Attention, arguments_of, whole_url
 from mcp_app.notices.outcome import Undelivered
 from mcp_app.protocol.http.transport_security import names_loopback
 

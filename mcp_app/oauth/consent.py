@@ -28,7 +28,7 @@ from mcp_app import conf
 from mcp_app.auth.own_addresses import path_of, resource
 from mcp_app.database import clock
 from mcp_app.metrics import tally
-from mcp_app.oauth import documents, error_descriptions, once, redirects
+from mcp_app.oauth import documents, error_descriptions, redirects, single_use
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.documents import DocumentRefused
 from mcp_app.oauth.grants import CHALLENGE, CLIENT_ID, core, find_client, resource_of
@@ -212,7 +212,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
     if found["until"] <= time.time():
         raise ConsentRefused("This page waited for too long. Start again in your client.")
     # Two simultaneous submissions read the same session, so the session alone cannot prevent a second use.
-    if not once.use(f"consent\0{ticket}", clock.utcnow() + timedelta(seconds=2 * WAIT_SECONDS)):
+    if not single_use.use(f"consent\0{ticket}", clock.utcnow() + timedelta(seconds=2 * WAIT_SECONDS)):
         raise ConsentRefused(ANSWERED)
     credentials = found["credentials"]
     client = find_client(credentials["client_id"])

@@ -24,7 +24,7 @@ from mcp_app.egress.policy import EgressError, Policy
 from mcp_app.metrics import tally
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.models import Client
-from mcp_app.oauth.registration import MAX_UNUSED, RegistrationRefused, kept, new_client
+from mcp_app.oauth.registration import MAX_UNUSED, RegistrationRefused, metadata_of, new_client
 
 POLICY: Final = Policy(
     ports=frozenset({443}),
@@ -171,7 +171,7 @@ def _freshness(cache_control: str) -> int:
 
 def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: int) -> Client:
     try:
-        metadata = kept({**said, "token_endpoint_auth_method": "none"})
+        metadata = metadata_of({**said, "token_endpoint_auth_method": "none"})
     except RegistrationRefused as error:
         raise DocumentRefused(str(error)) from None
     now = clock.utcnow()

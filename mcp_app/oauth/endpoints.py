@@ -15,7 +15,7 @@ from mcp_app import conf
 from mcp_app.metrics import tally
 from mcp_app.oauth import error_descriptions, registration
 from mcp_app.oauth.grants import core
-from mcp_app.oauth.machines import proving
+from mcp_app.oauth.machines import assertion_auth
 from mcp_app.oauth.metadata import for_programs
 from mcp_app.oauth.registration import RegistrationRefused
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
@@ -81,7 +81,7 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
     if not _readable(request):
         return _error("invalid_request", "The body cannot be read. Send a form in UTF-8, without NUL.")
     try:
-        proving.prepare(request.POST)
+        assertion_auth.fetch_keys(request.POST)
         with transaction.atomic():
             _, _, told, status = answered(request)
     except OperationalError:

@@ -21,7 +21,7 @@ from mcp_app import conf
 from mcp_app.auth.own_addresses import canonical, resource
 from mcp_app.database import clock
 from mcp_app.oauth import connections, documents, error_descriptions, secrets
-from mcp_app.oauth.machines import proving, tokens
+from mcp_app.oauth.machines import assertion_auth, tokens
 from mcp_app.oauth.models import Client
 from mcp_app.oauth.secrets import Pair
 from mcp_app.protocol import scopes
@@ -76,19 +76,19 @@ class GrantValidator(OAuth2Validator):
         return system_secrets.compare_digest(secrets.digest(provided_secret), stored_secret)
 
     def client_authentication_required(self, request: Any, *args: Any, **kwargs: Any) -> bool:
-        if proving.shown(request) is not None:
+        if assertion_auth.assertion_of(request) is not None:
             return True
         return bool(super().client_authentication_required(request, *args, **kwargs))
 
     def authenticate_client(self, request: Any, *args: Any, **kwargs: Any) -> bool:
-        assertion = proving.shown(request)
+        assertion = assertion_auth.assertion_of(request)
         if assertion is not None:
-            return proving.is_proven(request, assertion)
+            return assertion_auth.authenticate(request, assertion)
         if super().authenticate_client(request, *args, **kwargs):
             return True
         machine = getattr(request, "machine", None)
         if machine is not None:
-            proving.note_refusal(machine, "its secret is wrong or missing")
+            assertion_auth.record_refusal(machine, "its secret is wrong or missing")
         return False
 
     def is_pkce_required(self, client_id: str, request: Any) -> bool:

@@ -61,10 +61,10 @@ def read(body: bytes) -> Metadata:
         said = None
     if not isinstance(said, dict):
         raise RegistrationRefused("invalid_client_metadata", "The body must be one JSON object.")
-    return kept(said)
+    return metadata_of(said)
 
 
-def kept(said: dict[str, Any]) -> Metadata:
+def metadata_of(said: dict[str, Any]) -> Metadata:
     """Check a parsed registration as ``read`` does, and return the supported metadata."""
     uris = said.get("redirect_uris")
     if not isinstance(uris, list) or not uris:
@@ -138,7 +138,7 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
     return client, secret
 
 
-def enter(metadata: Metadata, *, actor: Any) -> tuple[Client, str]:
+def create_client(metadata: Metadata, *, actor: Any) -> tuple[Client, str]:
     """Create a client for an administrator (AUTH-46).
 
     Return it and its secret, which is stored only as a hash.

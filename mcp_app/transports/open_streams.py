@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.principal_key import Bound, Share, share_of
-from mcp_app.transports.turns import take_turns
+from mcp_app.transports.event_loop_turns import run_in_turns
 
 
 class StreamReader:
@@ -136,7 +136,7 @@ class Connections:
 
     def announce_catalogue(self) -> None:
         """Announce a changed catalogue on every standalone stream."""
-        take_turns(_announce, self._all())
+        run_in_turns(_announce, self._all())
 
     def drain(self) -> None:
         """Close all connections, including later ones. Clients resume elsewhere."""

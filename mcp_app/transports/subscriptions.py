@@ -28,8 +28,8 @@ from mcp_app.protocol.features.subscriptions import (
 from mcp_app.protocol.features.tasks import TASK_IDS
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.negotiated import Negotiated
+from mcp_app.transports.event_loop_turns import run_in_turns
 from mcp_app.transports.task_news import TaskNews
-from mcp_app.transports.turns import take_turns
 
 CHANGED: Final = {kind: Notice(method) for kind, method in LIST_CHANGED.items()}
 # A member of the filter, and a name in it.
@@ -204,7 +204,7 @@ class Subscriptions:
         listening = list(self._by_key.get(key, ()))
         for subscription in listening:
             subscription.hear(key, notice)
-        take_turns(Subscription.wake, listening)
+        run_in_turns(Subscription.wake, listening)
 
     def _named(self, member: str) -> list[str]:
         return [name for present, name in self._by_key if present == member]
@@ -214,7 +214,7 @@ class Subscriptions:
         told, self._revision = self._revision, catalogue.revision
         for uri in catalogue.snapshot.updated_since(told):
             self._resource_updated({"uri": uri})
-        take_turns(Subscription.wake_for_lists, list(self._listening))
+        run_in_turns(Subscription.wake_for_lists, list(self._listening))
 
     def _resource_updated(self, payload: dict[str, Any]) -> None:
         uris: Iterable[str] = [payload["uri"]] if "uri" in payload else ()

@@ -22,7 +22,7 @@ from mcpsite.http.connection import BoundedConnection, Refused
 
 if TYPE_CHECKING:  # Only for type checkers: this module is imported before Django is set up.
     from mcp_app.execution.calls.reply import Answered
-    from mcp_app.transports.streamable_http.shortcut.begun import Begun, BegunSession
+    from mcp_app.transports.streamable_http.shortcut.started import StartedCall, StartedSession
 
 PATH = ENDPOINT.encode()
 HEAD = (
@@ -34,9 +34,11 @@ KIND = b"content-type: application/json\r\n"
 METHODS = {b"POST": "POST", b"DELETE": "DELETE"}
 # Takes headers, body, client address and path. Returns the JSON body of a 200 response, a started call or
 # session request, or None to decline the request.
-Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str, str], "bytes | Begun | BegunSession | None"]
+Quick = Callable[
+    [Iterable[tuple[bytes, bytes]], bytes, str, str], "bytes | StartedCall | StartedSession | None"
+]
 # The same for DELETE, without a body.
-QuickDelete = Callable[[Iterable[tuple[bytes, bytes]], str, str], "BegunSession | None"]
+QuickDelete = Callable[[Iterable[tuple[bytes, bytes]], str, str], "StartedSession | None"]
 
 
 class Parsed:
@@ -53,7 +55,7 @@ class Parsed:
 class QuickAnswers(BoundedConnection):
     """An HTTP connection with a fast path. Each process sets its functions once the service runs."""
 
-    __slots__ = ("_context", "_grace", "_path", "begun", "held")
+    __slots__ = ("_context", "_grace", "_path", "held", "started")
 
     quick: Quick | None = None
     quick_delete: QuickDelete | None = None
@@ -63,12 +65,12 @@ class QuickAnswers(BoundedConnection):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.held: list[bytes] | None = None
-        self.begun: Begun | BegunSession | None = None
+        self.started: StartedCall | StartedSession | None = None
         self._grace: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
         """Pass a held call to the ordinary path if a pipelined request arrives."""
-        if self.begun is not None:
+        if self.started is not None:
             self._go_on()
         super().on_message_begin()
 
@@ -108,13 +110,13 @@ class QuickAnswers(BoundedConnection):
 
     def _delete(
         self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str, path: str
-    ) -> BegunSession | None:
+    ) -> StartedSession | None:
         quick_delete = type(self).quick_delete
         return quick_delete(headers, address, path) if quick_delete and not body else None
 
     def data_received(self, data: bytes) -> None:
         """Parse data. Pass an incomplete request to the ordinary path, because its body has a time limit."""
-        if self.begun is not None:
+        if self.started is not None:
             self._go_on()
         super().data_received(data)
         if self.held is not None:
@@ -155,38 +157,38 @@ class QuickAnswers(BoundedConnection):
         for body in held or ():
             super().on_body(body)
 
-    def _hold(self, begun: Begun | BegunSession) -> None:
-        if not begun.waits and begun.answer:
-            self._send(begun.answer)
+    def _hold(self, started: StartedCall | StartedSession) -> None:
+        if not started.waits and started.answer:
+            self._send(started.answer)
             return
-        self.begun, self._context = begun, copy_context()
-        grace = begun.grace
+        self.started, self._context = started, copy_context()
+        grace = started.grace
         self._grace = None if grace is None else self.loop.call_later(grace, self._go_on)
-        if begun.waits:
-            begun.watch(self._on_change)
+        if started.waits:
+            started.watch(self._on_change)
         else:
             self._go_on()
 
     def _on_change(self) -> None:
         """Send the answer of the held call if it has one. The task of the call calls this method."""
-        if self.begun is not None and (answer := self.begun.answer):
+        if self.started is not None and (answer := self.started.answer):
             self._release()
             self._send(answer)
         else:
             self.loop.call_soon(self._go_on, context=self._context)
 
-    def _release(self) -> Begun | BegunSession:
-        begun, self.begun = cast("Begun | BegunSession", self.begun), None
+    def _release(self) -> StartedCall | StartedSession:
+        started, self.started = cast("StartedCall | StartedSession", self.started), None
         if self._grace is not None:
             self._grace.cancel()
-        begun.watch(None)
-        return begun
+        started.watch(None)
+        return started
 
     def _go_on(self) -> None:
         """Pass a held call to the ordinary path in its current state."""
-        if self.begun is None:
+        if self.started is None:
             return
-        self._release().go_on_in(cast("dict[str, Any]", self.scope))
+        self._release().resume_in(cast("dict[str, Any]", self.scope))
         parser, self.parser = self.parser, cast("Any", Parsed(self.scope["method"]))
         try:
             # Call the methods of the library directly: the request is complete, and its connection may be

@@ -130,8 +130,8 @@ def test_broad_excepts_exist_at_named_boundaries_only() -> None:
         "mcp_app/message_log/writer.py",
         "mcp_app/transports/streamable_http/endpoint.py",
         # These pass the exception to the task or request that they start.
-        "mcp_app/transports/streamable_http/shortcut/begun.py",
-        "mcp_app/transports/streamable_http/first_steps.py",
+        "mcp_app/transports/streamable_http/shortcut/started.py",
+        "mcp_app/transports/streamable_http/inline_steps.py",
     }
     broad = [
         name_of(path)

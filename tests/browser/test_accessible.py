@@ -48,11 +48,12 @@ def connected(client, user, scope):
 from django.db import transaction
 with transaction.atomic():
     said = {"client_name": "Editor", "redirect_uris": ["http://127.0.0.1:5/callback"]}
-    unverified, _ = registration.register(registration.kept(said), "127.0.0.1")
+    unverified, _ = registration.register(registration.metadata_of(said), "127.0.0.1")
     web = {"client_name": "Web", "redirect_uris": ["https://client.example/callback"]}
-    elsewhere, _ = registration.register(registration.kept(web), "127.0.0.1")
-    verified, _ = registration.enter(registration.kept({**said, "client_name": "Reports"}), actor=root)
-    off, _ = registration.enter(registration.kept({**said, "client_name": "Old"}), actor=root)
+    elsewhere, _ = registration.register(registration.metadata_of(web), "127.0.0.1")
+    reports = registration.metadata_of({**said, "client_name": "Reports"})
+    verified, _ = registration.create_client(reports, actor=root)
+    off, _ = registration.create_client(registration.metadata_of({**said, "client_name": "Old"}), actor=root)
     connections.disable(off, actor=root)
     connected(unverified, root, "mcp mcp:tools")
     connection = connected(verified, root, "mcp mcp:tools mcp:resources mcp:prompts")

@@ -30,10 +30,10 @@ from tests.servers.live import LiveServer
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 ENTERED = f"""
 import json
-from mcp_app.oauth.registration import enter, kept
+from mcp_app.oauth.registration import create_client, metadata_of
 said = {{"client_name": "Entered", "redirect_uris": [{CALLBACK!r}],
         "token_endpoint_auth_method": "client_secret_basic"}}
-client, secret = enter(kept(said), actor=None)
+client, secret = create_client(metadata_of(said), actor=None)
 print(json.dumps([client.client_id, secret]))
 """
 # The guaranteed time of a revocation (S5), plus the interval of its checks.

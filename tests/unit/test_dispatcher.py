@@ -242,19 +242,21 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
 
 
 async def heard(desk: Desk, payload: dict[str, Any]) -> None:
-    desk.process.upkeep.heard(payload)
+    desk.process.catalogue_refresher.on_broadcast(payload)
     async with asyncio.timeout(5):
-        while desk.process.upkeep._refreshing:
+        while desk.process.catalogue_refresher._refreshing:
             await asyncio.sleep(0)
 
 
 @pytest.mark.requirement("TOOL-23")
 async def test_catalogue_is_replaced_before_one_change_notice(desk: Desk, stored: Stored) -> None:
     told: list[int] = []
-    desk.process.upkeep.on_change.append(lambda: told.append(current_snapshot.current().revision))
+    desk.process.catalogue_refresher.on_change.append(
+        lambda: told.append(current_snapshot.current().revision)
+    )
     stored.revision = 7
     for revision in (5, 6, 7):
-        desk.process.upkeep.heard({"revision": revision})
+        desk.process.catalogue_refresher.on_broadcast({"revision": revision})
     await heard(desk, {"resync": True})
     assert told == [7]
 
@@ -276,10 +278,10 @@ async def test_change_is_applied_after_database_outage(
 
 async def test_close_does_not_wait_for_database(desk: Desk, stored: Stored) -> None:
     stored.faults, stored.revision = 10**6, 9
-    desk.process.upkeep.heard({"revision": 9})
+    desk.process.catalogue_refresher.on_broadcast({"revision": 9})
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    (task,) = desk.process.upkeep._refreshing
+    (task,) = desk.process.catalogue_refresher._refreshing
     await desk.process.close()
     await asyncio.wait([task], timeout=5)
     assert task.cancelled()

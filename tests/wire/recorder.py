@@ -24,8 +24,8 @@ from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.testing import client as testing
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.stdio.server import StdioServer
-from mcp_app.transports.streamable_http.shortcut.begun import BEGUN, Begun, BegunSession
 from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndpoint
+from mcp_app.transports.streamable_http.shortcut.started import STARTED, StartedCall, StartedSession
 from tests.clients.event_parser import Parser, ServerSentEvent
 
 STDIO = "stdio/"
@@ -153,7 +153,7 @@ def _around_asgi(recorder: Recorder, application: Any) -> None:
     plain = application.__call__
 
     async def call(self: Any, scope: Message, receive: Receive, send: Send) -> None:
-        begun = scope.get(BEGUN)
+        begun = scope.get(STARTED)
         exchange = Exchange(recorder, scope) if begun is None else _held.pop(id(begun))
 
         async def heard() -> Message:
@@ -186,7 +186,7 @@ def _around_quick(recorder: Recorder) -> None:
             exchange.heard({"type": "http.request", "body": body})
             if isinstance(answer, bytes):
                 _answer(exchange, answer)
-            elif isinstance(answer, BegunSession) and answer.answer is not None:
+            elif isinstance(answer, StartedSession) and answer.answer is not None:
                 _answer_session(exchange, answer.answer)
             else:
                 _held[id(answer)] = exchange
@@ -218,9 +218,9 @@ def _answer_session(exchange: Exchange, answered: Answered) -> None:
 
 
 def _around_begun() -> None:
-    plain, plain_session = Begun.watch, BegunSession.watch
+    plain, plain_session = StartedCall.watch, StartedSession.watch
 
-    def watch(self: Begun, on_change: Callable[[], None] | None) -> None:
+    def watch(self: StartedCall, on_change: Callable[[], None] | None) -> None:
         def changed() -> None:
             if self.answer:
                 _answer(_held.pop(id(self)), self.answer)
@@ -229,7 +229,7 @@ def _around_begun() -> None:
 
         plain(self, None if on_change is None else changed)
 
-    def watch_session(self: BegunSession, on_change: Callable[[], None] | None) -> None:
+    def watch_session(self: StartedSession, on_change: Callable[[], None] | None) -> None:
         def changed() -> None:
             # Without an answer it takes the ordinary path.
             if self.answer is not None and id(self) in _held:
@@ -239,8 +239,8 @@ def _around_begun() -> None:
 
         plain_session(self, None if on_change is None else changed)
 
-    Begun.watch = watch  # type: ignore[method-assign]
-    BegunSession.watch = watch_session  # type: ignore[method-assign]
+    StartedCall.watch = watch  # type: ignore[method-assign]
+    StartedSession.watch = watch_session  # type: ignore[method-assign]
 
 
 def _around_stdio(recorder: Recorder) -> None:

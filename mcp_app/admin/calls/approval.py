@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.calls.askers import asked_by, names_of
+from mcp_app.admin.calls.callers import caller_of, names_of
 from mcp_app.admin.markup import badge, span
 from mcp_app.database import clock
 from mcp_app.execution.decisions import objection_to
@@ -95,7 +95,7 @@ def shown(call: Call, request: HttpRequest, site: str) -> ApprovalCard | None:
         waits=waits,
         may_decide=may_decide,
         objection=objection_to(call, request.user) if may_decide else "",
-        asked_by=asked_by(call, names_of([call])),
+        asked_by=caller_of(call, names_of([call])),
         **_about(call, waits=waits),
         approve_url=urls[0],
         refuse_url=urls[1],

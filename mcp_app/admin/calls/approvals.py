@@ -23,7 +23,7 @@ from mcp_app.admin.calls.approval import (
     waited_for_approval,
 )
 from mcp_app.admin.calls.argument_search import HELP, OLDEST_FIRST, telling
-from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_by, asked_with, names_of
+from mcp_app.admin.calls.callers import STORED_CLIENT, caller_of, client_of, names_of
 from mcp_app.admin.calls.decisions import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.long_lists import among_newest
@@ -91,7 +91,7 @@ class ApprovalAdmin(DecidingAdmin):
             .defer("arguments", "answer", "meta", "session_fields")
             .annotate(stored_length=Length("arguments"))
             .annotate(short=Case(is_short, default=Value(""), output_field=TextField()))
-            .annotate(client_said=SAID_OF_CLIENT)
+            .annotate(client_said=STORED_CLIENT)
         )
 
     def get_search_results(
@@ -159,7 +159,7 @@ class ApprovalAdmin(DecidingAdmin):
             "Keep it waiting</button></p></dialog>",
             f"refuse-{call.pk}",
             f"Refuse {marked(call.tool)}",
-            visible(asked_by(call, getattr(call, "names", {}))),
+            visible(caller_of(call, getattr(call, "names", {}))),
             reason_field(call),
             LONGEST_REASON,
             self._in_row(request, "refuse", call),
@@ -225,8 +225,8 @@ class ApprovalAdmin(DecidingAdmin):
         """Return the user who owns the credential, the client's name, and the principal."""
         return format_html(
             '{} <span class="mcp-dim">{} · {}</span>',
-            visible(asked_by(call, getattr(call, "names", {}))),
-            visible(asked_with(call)),
+            visible(caller_of(call, getattr(call, "names", {}))),
+            visible(client_of(call)),
             visible(call.principal),
         )
 

@@ -22,7 +22,6 @@ from mcp_app.admin.base import object_button
 from mcp_app.admin.calls.approval import shown as shown_approval
 from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.admin.calls.argument_search import HELP, telling
-from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_with, client_name
 from mcp_app.admin.calls.call_page import (
     AROUND,
     attempts,
@@ -37,6 +36,7 @@ from mcp_app.admin.calls.call_page import (
     stopped_by,
     waited,
 )
+from mcp_app.admin.calls.callers import STORED_CLIENT, client_name, client_of
 from mcp_app.admin.calls.queues import box
 from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.long_lists import LongListAdmin
@@ -131,7 +131,7 @@ class CallAdmin(LongListAdmin[Call]):
         """Defer large columns, and annotate each call with True if the user may open its session."""
         session = Session.objects.filter(pk=OuterRef("session_id"))
         opens = Exists(session) if self.may_open(request, Session) else Value(value=False)
-        told = {"opens_session": opens, "client_said": SAID_OF_CLIENT}
+        told = {"opens_session": opens, "client_said": STORED_CLIENT}
         return super().get_queryset(request).defer(*LARGE).annotate(**told)
 
     def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
@@ -183,7 +183,7 @@ class CallAdmin(LongListAdmin[Call]):
     @admin.display(description="client", ordering="session_id")
     def client(self, call: Call) -> SafeString:
         """Return the client's name. It is a link to the session if the user may open the session."""
-        name = visible(asked_with(call))
+        name = visible(client_of(call))
         if not getattr(call, "opens_session", False):
             return name
         return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call.session_id), name)

@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
-from mcp_app.admin.calls.askers import asked_by, asked_with, names_of
+from mcp_app.admin.calls.callers import caller_of, client_of, names_of
 from mcp_app.admin.timeline import Pane, pane
 from mcp_app.execution.call_log import redactor
 from mcp_app.execution.decisions import DecisionRefused, approve_call, objections, refuse_call
@@ -67,7 +67,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
 
     def _consequence(self, verb: str, call: Approval) -> SafeString:
         """Return the message after a decision. After an approval, it has a link to cancel the call."""
-        who, tool = marked(asked_by(call, names_of([call]))), marked(call.tool)
+        who, tool = marked(caller_of(call, names_of([call]))), marked(call.tool)
         if verb == "refuse":
             return format_html("The call of {}, asked by {}, was refused.", tool, who)
         words = "The call of {}, asked by {}, was approved."
@@ -118,7 +118,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
             "calls": [
                 _Looked(
                     call,
-                    f"{asked_by(call, names)}, {asked_with(call)}",
+                    f"{caller_of(call, names)}, {client_of(call)}",
                     pane(arguments_of(call), LONGEST_ARGUMENTS * 2),
                     objected[call.pk],
                 )

@@ -12,7 +12,7 @@ from mcp_app import conf, optional_parts
 from mcp_app.auth.identity_provider import provider
 from mcp_app.auth.own_addresses import names_provider, offers_company_login
 from mcp_app.models import ExternalIdentity
-from mcp_app.oauth.company.heard import Heard, heard
+from mcp_app.oauth.company.last_response import LastResponse, last_response
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Unavailable
 
@@ -55,9 +55,9 @@ def provider_state() -> ProviderState | None:
     return ProviderState(conf.get().oauth_issuer, named, fetched, error)
 
 
-def login_state() -> tuple[str, Heard] | None:
+def login_state() -> tuple[str, LastResponse] | None:
     """Return the issuer of the login page's provider and its last response; None without one."""
-    return (conf.get().login_issuer, heard()) if offers_company_login() else None
+    return (conf.get().login_issuer, last_response()) if offers_company_login() else None
 
 
 def verdict_on(token: str) -> TokenVerdict:

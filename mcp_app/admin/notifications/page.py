@@ -17,9 +17,9 @@ from mcp_app.admin.base import notices_script
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
+from mcp_app.notices.attention import KINDS, PERMISSIONS
 from mcp_app.notices.channels import channels_of, choose
 from mcp_app.notices.delivery import send_test
-from mcp_app.notices.needs import KINDS, PERMISSIONS
 from mcp_app.optional_parts import CONSOLE
 
 Way = NotificationChannel.Way

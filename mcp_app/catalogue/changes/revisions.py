@@ -10,7 +10,7 @@ from django.db.models import F, Q, QuerySet
 
 from mcp_app import conf
 from mcp_app.catalogue.schemas.strict_json import check_storable
-from mcp_app.catalogue.sources.base import DRESS, LIMITS
+from mcp_app.catalogue.sources.base import APPEARANCE, LIMITS
 from mcp_app.catalogue.sources.lookup import own_fields, source_of
 from mcp_app.models import CatalogueChange, CatalogueRevision, Tool
 from mcp_app.models import audit as audit_event
@@ -20,7 +20,7 @@ from mcp_app.streams.blocking.announce import announce
 MAX_WHY: Final = 500
 
 _LIST_OF = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resources"}
-_SHARED = ("source", *DRESS, "definition", "definition_hash", "missing")
+_SHARED = ("source", *APPEARANCE, "definition", "definition_hash", "missing")
 # Columns of kinds that administrators cannot create.
 _MIRRORED = ("name", "mime_type")
 

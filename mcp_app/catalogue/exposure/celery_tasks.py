@@ -21,7 +21,7 @@ from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
 from mcp_app.catalogue.definitions.tool_definitions import TaskKeywords, ToolOptions
 from mcp_app.catalogue.definitions.wire_parts import check_options
-from mcp_app.catalogue.exposure.stand_ins import CONTEXT, definition_of
+from mcp_app.catalogue.exposure.adapters import CONTEXT, definition_of
 
 _TASK_PARTS: Final = ("name", "run", "push_request", "pop_request")
 

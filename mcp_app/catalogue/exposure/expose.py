@@ -7,7 +7,7 @@ from typing import Any, Final, Unpack
 
 from mcp_app.catalogue.definitions.definition import Wire
 from mcp_app.catalogue.definitions.tool_definitions import TaskKeywords
-from mcp_app.catalogue.exposure.stand_ins import Prepare, SharedKeywords
+from mcp_app.catalogue.exposure.adapters import Prepare, SharedKeywords
 
 
 class Expose:

@@ -16,24 +16,24 @@ REFRESH_RETRY_SECONDS = 2.0
 log = logging.getLogger("mcp.catalogue")
 
 
-class Upkeep:
+class CatalogueRefresher:
     """The refresher of one process, on its event loop. ``on_change`` callbacks run after each load."""
 
     def __init__(self) -> None:
         self.on_change: list[Callable[[], None]] = []
         self._refreshing: set[asyncio.Task[None]] = set()
-        self._told = -1
+        self._announced = -1
 
     async def start(self) -> None:
         """Load the catalogue. Database errors propagate."""
-        self._told = (await catalogue.refresh()).revision
-        self._say()
+        self._announced = (await catalogue.refresh()).revision
+        self._run_callbacks()
 
-    def heard(self, payload: dict[str, Any]) -> None:
+    def on_broadcast(self, payload: dict[str, Any]) -> None:
         """Reload the catalogue if a broadcast has another revision, or its snapshot is not announced yet."""
         present = catalogue.current().revision
         # A request of this process may already have loaded the revision, but no callback has run for it.
-        if payload.get("revision") != present or self._told not in (-1, present):
+        if payload.get("revision") != present or self._announced not in (-1, present):
             task = asyncio.create_task(self._refresh())
             self._refreshing.add(task)
             task.add_done_callback(self._refreshing.discard)
@@ -46,11 +46,11 @@ class Upkeep:
     async def _refresh(self) -> None:
         """Load the new lists before any client is notified (TOOL-23)."""
         revision = await _refreshed()
-        if revision != self._told:
-            self._told = revision
-            self._say()
+        if revision != self._announced:
+            self._announced = revision
+            self._run_callbacks()
 
-    def _say(self) -> None:
+    def _run_callbacks(self) -> None:
         for callback in self.on_change:
             callback()
 

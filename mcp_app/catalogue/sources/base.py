@@ -15,7 +15,7 @@ from mcp_app.models import Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
 # Fields that administrators may set on entries of any source, in display order. LIMITS are for tools.
-DRESS: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
+APPEARANCE: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
 LIMITS: Final = tuple(COLUMNS.values())
 # Own fields that ``Source.identity`` includes in another form.
 _IDENTIFIED: Final = ("name", "preset_of", "fixed_arguments")
@@ -85,7 +85,7 @@ class Source:
         if not self.follows and kind not in self.own_fields:
             return frozenset()
         limits = LIMITS if kind is Tool else ()
-        return frozenset((*DRESS, *limits, *self.own_fields.get(kind, ())))
+        return frozenset((*APPEARANCE, *limits, *self.own_fields.get(kind, ())))
 
     def adding_of(self, kind: type[Any]) -> Adding:
         """Return the button that adds entries of a kind."""

@@ -52,63 +52,63 @@ def sweep(*, leases: bool = True) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Well:
+class SweepState:
     """The state of a responsive database at one sweep.
 
-    ``said`` is the time by the database's clock, read when this process's monotonic clock was at
-    ``said_at``. ``judges_from`` and ``swept_at`` are times of the monotonic clock, too. Leases are checked
-    only from ``judges_from`` on.
+    ``database_time`` is the time by the database's clock, read when this process's monotonic clock was at
+    ``read_at``. ``checks_leases_from`` and ``swept_at`` are times of the monotonic clock, too. Leases are
+    checked only from ``checks_leases_from`` on.
     """
 
-    judges_from: float
-    said: datetime
-    said_at: float
+    checks_leases_from: float
+    database_time: datetime
+    read_at: float
     swept_at: float
 
 
 def run_forever(stop: threading.Event) -> None:
     """Sweep until ``stop`` is set, even while Redis or the database is down."""
-    well: Well | None = None
+    state: SweepState | None = None
     while not stop.wait(SWEEP_SECONDS):
         try:
             with undivided():  # The main process of a worker forks.
-                well = turn(well)
+                state = run_sweep(state)
         except Exception:
             log.exception("A sweep failed")  # Otherwise the process would no longer sweep.
-            well = None
+            state = None
 
 
-def turn(well: Well | None) -> Well | None:
+def run_sweep(previous: SweepState | None) -> SweepState | None:
     """Run one sweep and return the new state for the next one, or None after an outage.
 
-    ``well`` is the state that the previous sweep returned. Leases cannot be renewed while the database
+    ``previous`` is the state that the previous sweep returned. Leases cannot be renewed while the database
     accepts no writes, and after the machine slept or the database's clock was set, all leases look expired.
     In these cases workers get some seconds to renew before any worker counts as lost (R5, R15).
     """
     started = time.monotonic()
     try:
-        said = records.probe()
+        database_time = records.probe()
         now = time.monotonic()
-        if well is None or now - started > SLOW_SECONDS:
-            judges_from = now + RENEWAL_SECONDS
-        elif _time_jumped(well, started, said, now):
-            judges_from = now + JUMP_SECONDS
+        if previous is None or now - started > SLOW_SECONDS:
+            checks_leases_from = now + RENEWAL_SECONDS
+        elif _time_jumped(previous, started, database_time, now):
+            checks_leases_from = now + JUMP_SECONDS
         else:
-            judges_from = well.judges_from
-        sweep(leases=now >= judges_from)
+            checks_leases_from = previous.checks_leases_from
+        sweep(leases=now >= checks_leases_from)
     except DatabaseError as error:
         log.warning("The sweep is postponed: %s", error)
         return None
     finally:
         close_old_connections()
-    return Well(judges_from, said, now, time.monotonic())
+    return SweepState(checks_leases_from, database_time, now, time.monotonic())
 
 
-def _time_jumped(well: Well, started: float, said: datetime, now: float) -> bool:
+def _time_jumped(previous: SweepState, started: float, database_time: datetime, now: float) -> bool:
     """Return True if this process slept, or if the database's clock and the monotonic clock diverged."""
-    slept = started - well.swept_at > SWEEP_SECONDS + SLOW_SECONDS
-    passed = (said - well.said).total_seconds()
-    return slept or abs(passed - (now - well.said_at)) > SLOW_SECONDS
+    slept = started - previous.swept_at > SWEEP_SECONDS + SLOW_SECONDS
+    passed = (database_time - previous.database_time).total_seconds()
+    return slept or abs(passed - (now - previous.read_at)) > SLOW_SECONDS
 
 
 def _lost_by_broker() -> list[CallRecord]:

@@ -12,7 +12,7 @@ from mcp_app.conf import Settings
 from mcp_app.execution.admission.checks import check_running
 from mcp_app.execution.calls.call import RunningCall, attempt
 from mcp_app.execution.calls.context import Context
-from mcp_app.execution.calls.first_step import begin, run
+from mcp_app.execution.calls.inline_step import begin, run
 from mcp_app.execution.calls.reading import read_for
 from mcp_app.execution.calls.reply import RequestOutlet
 from mcp_app.execution.calls.runner import Runner

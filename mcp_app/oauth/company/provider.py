@@ -34,7 +34,7 @@ from mcp_app.auth.identity_provider.metadata import (
 from mcp_app.auth.own_addresses import origin
 from mcp_app.egress import EgressError, Fetched, Sent, fetch
 from mcp_app.egress.policy import networks
-from mcp_app.oauth.company.heard import note_failed, note_fetched
+from mcp_app.oauth.company.last_response import record_failure, record_fetch
 
 NEEDED: Final = ("authorization_endpoint", "token_endpoint")
 FRESH_SECONDS: Final = 600.0
@@ -81,11 +81,11 @@ def metadata() -> dict[str, Any]:
             try:
                 said = async_to_sync(_fetched)(provider)
                 kept = _Kept(said, time.monotonic() + FRESH_SECONDS)
-                note_fetched(said)
+                record_fetch(said)
             except (KeysAway, TimeoutError) as away:
                 why = str(away) or f"It did not answer within {ALL_SECONDS:g} seconds."
                 kept = _Kept(kept.said, time.monotonic() + RETRY_SECONDS, why)
-                note_failed(why)
+                record_failure(why)
             _kept[provider] = kept
     if kept.said is None:
         raise OAuth2Error(f"{provider.issuer} does not say where to log in. {kept.away}")

@@ -33,7 +33,7 @@ from mcp_app.auth.identity_provider.people import person_of
 from mcp_app.auth.identity_provider.verification import SKEW_SECONDS, TokenRefused, check_storable
 from mcp_app.auth.own_addresses import offers_company_login
 from mcp_app.auth.public_paths import former_names
-from mcp_app.oauth.company.heard import note_failed, note_used
+from mcp_app.oauth.company.last_response import record_failure, record_login
 from mcp_app.oauth.company.provider import Endpoints, ProviderSession
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor.pending import enter
@@ -128,9 +128,9 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
         claims = _claims(said, state)
     except (TokenRefused, KeyError) as refused:
         log.warning("The claims of the identity provider were refused: %s", refused)
-        note_failed(f"What it says of somebody was refused: {refused}")
+        record_failure(f"What it says of somebody was refused: {refused}")
         return _not_logged_in(request, f"What {_name()} says of you cannot be used. Tell your administrator.")
-    note_used()
+    record_login()
     user = person_of(claims)
     if user is None:
         log.info("A person from the identity provider has no active user here: %r", claims.subject)
@@ -161,7 +161,7 @@ def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
 def _not_answered(request: HttpRequest, error: Exception) -> HttpResponse:
     words = str(error) if isinstance(error, OAuth2Error) else type(error).__name__
     log.warning("Login through the identity provider failed: %s", words)
-    note_failed(words)
+    record_failure(words)
     return _not_logged_in(request, f"{_name()} could not be asked who you are. {_AGAIN}", status=502)
 
 

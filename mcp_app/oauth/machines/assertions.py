@@ -22,7 +22,7 @@ from mcp_app.auth.identity_provider.verification import (
     proven,
 )
 from mcp_app.database import clock as database_clock
-from mcp_app.oauth import once
+from mcp_app.oauth import single_use
 from mcp_app.oauth.machines import public_keys
 from mcp_app.oauth.models import Client
 
@@ -114,5 +114,5 @@ def _use(client: Client, number: str, ends: float) -> None:
     Raises TokenRefused on the second use.
     """
     until = datetime.fromtimestamp(ends + 2 * SKEW_SECONDS, tz=database_clock.utcnow().tzinfo)
-    if not once.use(f"{client.pk}\0{number}", until):
+    if not single_use.use(f"{client.pk}\0{number}", until):
         raise TokenRefused("it was used before (jti)")

@@ -227,7 +227,7 @@ class StdioServer:
         streams = self._process.streams
         epoch, _ = await streams.log.open(session.id, STANDALONE)
         reader = streams.reader(session.id, STANDALONE, epoch, 0)
-        self._process.upkeep.on_change.append(reader.poke)
+        self._process.catalogue_refresher.on_change.append(reader.poke)
         self._process.sessions.on_change.append(lambda _: reader.poke())
         try:
             while not reader.finished:

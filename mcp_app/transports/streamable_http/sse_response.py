@@ -15,7 +15,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.process import Process
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.transports.open_streams import Connections, StreamReader
-from mcp_app.transports.streamable_http import first_steps
+from mcp_app.transports.streamable_http import inline_steps
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
 
@@ -105,7 +105,7 @@ class SseResponse:
             return True
         sending = self._send({"type": "http.response.body", "body": data, "more_body": True})
         self._written = time.monotonic()
-        self._unfinished = first_steps.begin(sending, self._task)
+        self._unfinished = inline_steps.begin(sending, self._task)
         return self._unfinished is None
 
     async def _finish(self) -> None:

@@ -32,7 +32,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.db import transaction
 from mcp_app.auth.own_addresses import resource
 from mcp_app.oauth import connections, registration, secrets
-from mcp_app.oauth.machines.entering import Machine, enter_machine
+from mcp_app.oauth.machines.registration import Machine, create_machine
 
 person = get_user_model().objects.create_user("ada", password="a long enough password")
 session = import_module(settings.SESSION_ENGINE).SessionStore()
@@ -41,7 +41,7 @@ session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[-1]
 session.save()
 
 def said(uris, method):
-    return registration.kept(
+    return registration.metadata_of(
         {"client_name": "Client", "redirect_uris": uris, "token_endpoint_auth_method": method}
     )
 
@@ -50,10 +50,10 @@ for uris in ADDRESSES.values():
     client = registration.new_client(said(uris, "none"), "dcr")
     client.save()
     clients[client.client_id] = uris
-guarded, secret = registration.enter(said(ADDRESSES["web"], "client_secret_post"), actor=None)
+guarded, secret = registration.create_client(said(ADDRESSES["web"], "client_secret_post"), actor=None)
 
-signing, _ = enter_machine(Machine("Signs", "private_key_jwt", ["mcp"], jwks=PUBLIC), actor=None)
-knowing, _ = enter_machine(Machine("Knows", "client_secret_basic", ["mcp"]), actor=None)
+signing, _ = create_machine(Machine("Signs", "private_key_jwt", ["mcp"], jwks=PUBLIC), actor=None)
+knowing, _ = create_machine(Machine("Knows", "client_secret_basic", ["mcp"]), actor=None)
 
 def allowed():
     code = secrets.new(secrets.CODE)

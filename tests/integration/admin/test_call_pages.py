@@ -20,7 +20,7 @@ from pydantic import Field
 from pytest_django.fixtures import Settings as DjangoSettings
 
 from mcp_app import tool
-from mcp_app.admin.calls.askers import client_name
+from mcp_app.admin.calls.callers import client_name
 from mcp_app.admin.markup import span
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.snapshots import current_snapshot

@@ -13,7 +13,7 @@ from django.test import Client as Browser
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import AuditEvent
-from mcp_app.oauth.machines.entering import Machine, enter_machine
+from mcp_app.oauth.machines.registration import Machine, create_machine
 from mcp_app.oauth.models import Client
 from tests.integration.admin.conftest import ClientOf
 from tests.samples.admin_seed import Seed
@@ -102,7 +102,7 @@ def test_machine_client_requires_its_permission(client_of: ClientOf, seeded: See
 
 
 def test_service_users_are_labelled(root: Browser, seeded: Seed) -> None:
-    client, _ = enter_machine(Machine("robot", "client_secret_post", ("mcp",)), actor=None)
+    client, _ = create_machine(Machine("robot", "client_secret_post", ("mcp",)), actor=None)
     user: Any = client.service_user
     user.groups.add(Group.objects.create(name="editors"))
     key = f"user:{user.pk}/client:{client.pk}"

@@ -159,7 +159,7 @@ def test_importing_an_unchanged_export_changes_nothing(
 
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 NAMES = st.from_regex(r"[A-Za-z0-9_.-]{1,8}", fullmatch=True).map(lambda name: f"x{name}")
-DRESS = st.fixed_dictionaries(
+APPEARANCE = st.fixed_dictionaries(
     {},
     optional={
         "title": LINES,
@@ -176,10 +176,10 @@ TEXT = LINES.map(lambda text: "x" + text.replace("{", ""))
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    dressed=DRESS,
-    prompts=st.dictionaries(NAMES, st.tuples(TEXT, DRESS), max_size=3),
-    presets=st.dictionaries(NAMES, st.tuples(st.integers(), DRESS), max_size=3),
-    memos=st.dictionaries(NAMES, st.tuples(TEXT, DRESS), max_size=3),
+    dressed=APPEARANCE,
+    prompts=st.dictionaries(NAMES, st.tuples(TEXT, APPEARANCE), max_size=3),
+    presets=st.dictionaries(NAMES, st.tuples(st.integers(), APPEARANCE), max_size=3),
+    memos=st.dictionaries(NAMES, st.tuples(TEXT, APPEARANCE), max_size=3),
     notation=st.sampled_from(NOTATIONS),
 )
 def test_any_catalogue_round_trips_through_a_file(

@@ -41,7 +41,7 @@ from mcp_app.execution.stored.call_record import CallRecord, record
 from mcp_app.models import ApiKey, AuditEvent, Call, Session, Tool
 from mcp_app.oauth import registration
 from mcp_app.oauth.connections import disable, end, principal_key
-from mcp_app.oauth.machines.entering import Machine, enter_machine
+from mcp_app.oauth.machines.registration import Machine, create_machine
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.protocol.call_state import State
 from mcp_app.sessions.services import end_session_now
@@ -157,7 +157,7 @@ def _connected(client: Client, user: Any) -> Principal:
 
 
 def _machine(actor: Any, *, is_old: bool = False) -> Principal:
-    client, _ = enter_machine(Machine("robot", "client_secret_basic", ("mcp:admin",)), actor=actor)
+    client, _ = create_machine(Machine("robot", "client_secret_basic", ("mcp:admin",)), actor=actor)
     if is_old:
         Client.objects.update(entered_by=None)
     return _connected(client, client.service_user)
@@ -165,7 +165,7 @@ def _machine(actor: Any, *, is_old: bool = False) -> Principal:
 
 def _entered_client(user: Any, actor: Any, *, is_old: bool = False) -> Principal:
     said = {"client_name": "Agent", "redirect_uris": ["https://agent.example/back"]}
-    client, _ = registration.enter(registration.kept(said), actor=actor)
+    client, _ = registration.create_client(registration.metadata_of(said), actor=actor)
     if is_old:
         Client.objects.update(entered_by=None)
     return _connected(client, user)

@@ -17,9 +17,9 @@ from django.test import override_settings
 from mcp_app.database import clock
 from mcp_app.models import ApiKey, AuditEvent, Call, Draft, NotificationChannel
 from mcp_app.notices import delivery
+from mcp_app.notices.attention import APPROVALS, DRAFTS, ERRORS, KEYS, STUCK
 from mcp_app.notices.channels import choose
 from mcp_app.notices.delivery import send_test
-from mcp_app.notices.needs import APPROVALS, DRAFTS, ERRORS, KEYS, STUCK
 from tests.samples.admin_seed import Seed, undecided_call
 from tests.servers.sinks import Mailbox, Posts, mail_server, web_server
 

@@ -27,8 +27,9 @@ pytestmark = [pytest.mark.process]
 KEY = ec.generate_private_key(ec.SECP256R1())
 ENTERED = """
 import json
-from mcp_app.oauth.machines.entering import Machine, enter_machine
-client, secret = enter_machine(Machine({name!r}, {method!r}, ("mcp", "mcp:tools"), jwks={jwks!r}), actor=None)
+from mcp_app.oauth.machines.registration import Machine, create_machine
+made = Machine({name!r}, {method!r}, ("mcp", "mcp:tools"), jwks={jwks!r})
+client, secret = create_machine(made, actor=None)
 print(json.dumps([client.client_id, secret]))
 """
 

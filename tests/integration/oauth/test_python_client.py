@@ -57,8 +57,8 @@ async def test_unknown_client_registers_logs_in_and_calls(server: LiveServer) ->
 async def test_preregistered_client_logs_in_with_its_secret(server: LiveServer, method: str) -> None:
     said = {"client_name": "Entered", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": method}
     printed = server.shell(
-        "from mcp_app.oauth.registration import enter, kept\n"
-        f"client, secret = enter(kept({said!r}), actor=None)\n"
+        "from mcp_app.oauth.registration import create_client, metadata_of\n"
+        f"client, secret = create_client(metadata_of({said!r}), actor=None)\n"
         "import json\n"
         "print(json.dumps([client.client_id, secret]))"
     )

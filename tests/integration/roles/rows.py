@@ -29,7 +29,7 @@ from mcp_app.models import (
     Tool,
 )
 from mcp_app.oauth.models import Client, Connection
-from mcp_app.oauth.registration import enter, kept
+from mcp_app.oauth.registration import create_client, metadata_of
 from mcp_app.oauth.second_factor import factors
 from tests.integration.roles.table import KINDS, OWN
 from tests.samples.admin_seed import PASSWORD, Seed, call, seed
@@ -100,7 +100,9 @@ def _error(message: Message) -> ErrorGroup:
 
 
 def _connection(rows: Rows) -> None:
-    rows.client, _ = enter(kept({"client_name": "c", "redirect_uris": ["https://a.example/"]}), actor=None)
+    rows.client, _ = create_client(
+        metadata_of({"client_name": "c", "redirect_uris": ["https://a.example/"]}), actor=None
+    )
     rows.connection = Connection.objects.create(
         user=rows.root,
         client=rows.client,

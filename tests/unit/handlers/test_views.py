@@ -82,9 +82,9 @@ async def test_view_is_never_older_than_announced_change(desk: Desk) -> None:
     put_in_use(2, "old")
     seen: list[int] = []
     assert await listed(desk) == ["old"]
-    desk.process.upkeep.on_change.append(lambda: seen.append(desk.asked().catalogue.revision))
+    desk.process.catalogue_refresher.on_change.append(lambda: seen.append(desk.asked().catalogue.revision))
     put_in_use(3, "new")
-    desk.process.upkeep._say()
+    desk.process.catalogue_refresher._run_callbacks()
     assert seen == [3]
     assert await listed(desk) == ["new"]
 

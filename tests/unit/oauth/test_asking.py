@@ -15,7 +15,7 @@ from mcp_app.egress.policy import Policy
 from mcp_app.oauth.consent import WAITING
 from mcp_app.oauth.documents import _failed, find_or_fetch
 from mcp_app.oauth.models import Client, Connection, UsedAssertion
-from mcp_app.oauth.registration import enter, kept
+from mcp_app.oauth.registration import create_client, metadata_of
 from tests.unit.oauth.flow import ALL, BASE, CALLBACK, HOST, Program, sent_back
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -25,7 +25,7 @@ WEB = "https://client.example/callback"
 @pytest.fixture
 def entered(browser: Browser) -> Program:
     """Return a web client vouched for by an administrator."""
-    client, _ = enter(kept({"client_name": "Entered", "redirect_uris": [WEB]}), actor=None)
+    client, _ = create_client(metadata_of({"client_name": "Entered", "redirect_uris": [WEB]}), actor=None)
     return Program(browser, client.client_id, WEB)
 
 

@@ -16,7 +16,7 @@ from mcp_app.models import AuditEvent, Call
 from mcp_app.oauth import connections
 from mcp_app.oauth.connections import find_principal
 from mcp_app.oauth.models import Client, Connection
-from mcp_app.oauth.registration import enter, kept
+from mcp_app.oauth.registration import create_client, metadata_of
 from mcp_app.protocol.call_state import State
 from tests.unit.execution.attempts import new_call
 from tests.unit.oauth.flow import CALLBACK, RESOURCE, Program
@@ -57,7 +57,9 @@ def test_each_connection_of_a_client_ends_its_own_calls(program: Program) -> Non
 def test_calls_survive_reconnect_and_end_with_replacement_connection(
     browser: Any,
 ) -> None:
-    client, _ = enter(kept({"client_name": "Entered", "redirect_uris": [WEB, f"{WEB}/other"]}), actor=None)
+    client, _ = create_client(
+        metadata_of({"client_name": "Entered", "redirect_uris": [WEB, f"{WEB}/other"]}), actor=None
+    )
     program = Program(browser, client.client_id, WEB)
     elsewhere = Program(browser, client.client_id, f"{WEB}/other")
     replaced, of_replaced = connected_with_a_call(program, 1)
@@ -79,7 +81,7 @@ def test_last_connection_of_client_ends_calls_stored_by_earlier_version(program:
 
 
 def test_stopped_connections_can_be_queried(browser: Any, person: Any) -> None:
-    client, _ = enter(kept({"client_name": "Entered", "redirect_uris": [WEB]}), actor=None)
+    client, _ = create_client(metadata_of({"client_name": "Entered", "redirect_uris": [WEB]}), actor=None)
     program = Program(browser, client.client_id, WEB)
     replaced, _ = connected_with_a_call(program, 1)
     live, _ = connected_with_a_call(program, 2)

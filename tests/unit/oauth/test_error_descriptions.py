@@ -13,7 +13,7 @@ from django.test import Client as Browser
 
 from mcp_app.oauth.connections import GRACE_SECONDS
 from mcp_app.oauth.error_descriptions import explained
-from mcp_app.oauth.machines.entering import Machine, enter_machine
+from mcp_app.oauth.machines.registration import Machine, create_machine
 from mcp_app.oauth.models import AuthorizationCode, Client, RefreshToken
 from tests.unit.oauth.flow import ALL, BASE, FORM, HOST, RESOURCE, Program, sent_back
 
@@ -60,7 +60,7 @@ def switched_off(program: Program) -> Any:
 
 
 def machine(program: Program, **form: Any) -> Any:
-    client, secret = enter_machine(Machine("m", "client_secret_post", ["mcp:tools"]), actor=None)
+    client, secret = create_machine(Machine("m", "client_secret_post", ["mcp:tools"]), actor=None)
     said = {"client_id": client.client_id, "client_secret": secret, "grant_type": "client_credentials"}
     return program.token(**{**said, "resource": RESOURCE, **form})
 

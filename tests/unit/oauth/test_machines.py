@@ -28,11 +28,11 @@ from mcp_app.egress import EgressError, Fetched
 from mcp_app.models import AuditEvent, ServiceUser
 from mcp_app.oauth import upkeep
 from mcp_app.oauth.connections import disable, enable, find_principal
-from mcp_app.oauth.machines import proving, public_keys
+from mcp_app.oauth.machines import assertion_auth, public_keys
 from mcp_app.oauth.machines.assertions import SIGNED_BY, TYPE
-from mcp_app.oauth.machines.entering import Machine, enter_machine
+from mcp_app.oauth.machines.registration import Machine, create_machine
 from mcp_app.oauth.models import AccessToken, Client, Connection, RefreshToken, UsedAssertion
-from mcp_app.oauth.registration import enter, kept
+from mcp_app.oauth.registration import create_client, metadata_of
 from tests.unit.oauth.flow import BASE, FORM, HOST, RESOURCE
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -88,19 +88,19 @@ def basic(client_id: str, secret: str) -> dict[str, str]:
 
 def with_secret(name: str = "nightly", scopes: tuple[str, ...] = ("mcp", "mcp:tools")) -> tuple[Client, str]:
     """Return a machine with a secret."""
-    return enter_machine(Machine(name, "client_secret_basic", scopes), actor=None)
+    return create_machine(Machine(name, "client_secret_basic", scopes), actor=None)
 
 
 def with_key(key: Any = P256, name: str = "signing", **more: Any) -> Client:
     """Return a machine with a signing key."""
     said = Machine(name, "private_key_jwt", ("mcp", "mcp:tools"), **{"jwks": pem(key), **more})
-    return enter_machine(said, actor=None)[0]
+    return create_machine(said, actor=None)[0]
 
 
 @pytest.fixture(autouse=True)
 def _nothing_noted(transactional_db: None) -> None:
     """Forget refusals of earlier tests."""
-    proving._noted._windows.clear()
+    assertion_auth._audited._windows.clear()
     public_keys._fetched.clear()
 
 
@@ -339,9 +339,9 @@ def test_clock_skew_of_one_minute_is_accepted() -> None:
 
 @pytest.mark.requirement("AUTH-51", "AUTH-44")
 def test_client_credentials_are_for_machines_only(browser: Browser) -> None:
-    public, _ = enter(kept({"redirect_uris": ["https://a.example/"]}), actor=None)
+    public, _ = create_client(metadata_of({"redirect_uris": ["https://a.example/"]}), actor=None)
     told = {"redirect_uris": ["https://a.example/"], "token_endpoint_auth_method": "client_secret_basic"}
-    confidential, secret = enter(kept(told), actor=None)
+    confidential, secret = create_client(metadata_of(told), actor=None)
     registered = Browser(HTTP_HOST=HOST).post("/oauth/register", json.dumps(told), "application/json").json()
     assert ask({"client_id": public.client_id}).json()["error"] == "invalid_client"
     for client_id, known in (
@@ -536,7 +536,7 @@ class TestKeys:
     def test_invalid_machine_is_rejected_at_its_field(self, said: dict[str, Any], field: str) -> None:
         whole = {"name": "m", "auth_method": "private_key_jwt", "scopes": ("mcp",), "jwks": pem(P256), **said}
         with pytest.raises(ValidationError) as refused:
-            enter_machine(Machine(**whole), actor=None)
+            create_machine(Machine(**whole), actor=None)
         assert field in refused.value.message_dict
         assert not Client.objects.exists()
         assert not ServiceUser.objects.exists()

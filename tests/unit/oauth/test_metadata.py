@@ -12,7 +12,7 @@ from django.test import Client as Browser
 from mcp_app.egress import EgressFailed, Fetched, Policy
 from mcp_app.oauth import announced
 from mcp_app.oauth.announced import PUBLISHED, Fact
-from mcp_app.oauth.machines.entering import Machine, enter_machine
+from mcp_app.oauth.machines.registration import Machine, create_machine
 from tests.servers.live import eventually
 from tests.unit.oauth.flow import ALL, BASE, HOST, METADATA_ADDRESSES
 from tests.unit.oauth.test_machines import P256, pem
@@ -89,7 +89,7 @@ def test_signature_members_are_announced_only_while_a_machine_signs() -> None:
     # The Python SDK from 1.9.0 to 1.12.3 rejects a document with one of these members.
     assert not members & set(told())
     assert "private_key_jwt" not in told()["token_endpoint_auth_methods_supported"]
-    client, _ = enter_machine(Machine("Signs", "private_key_jwt", ["mcp"], jwks=pem(P256)), actor=None)
+    client, _ = create_machine(Machine("Signs", "private_key_jwt", ["mcp"], jwks=pem(P256)), actor=None)
     assert members <= set(told())
     assert "private_key_jwt" in told()["revocation_endpoint_auth_methods_supported"]
     type(client).objects.update(disabled_at="2026-01-01T00:00:00Z")

@@ -13,16 +13,16 @@ from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefini
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
 from mcp_app.catalogue.definitions.tool_definitions import ToolOptions
-from mcp_app.catalogue.exposure.models.columns import Filter, ModelColumn, column_of, filter_of
-from mcp_app.catalogue.exposure.models.pages import Order
-from mcp_app.catalogue.exposure.models.rows import Rows
-from mcp_app.catalogue.exposure.stand_ins import (
+from mcp_app.catalogue.exposure.adapters import (
     chosen,
     definition_of,
     named_after,
     shared_options,
     snake_case,
 )
+from mcp_app.catalogue.exposure.models.columns import Filter, ModelColumn, column_of, filter_of
+from mcp_app.catalogue.exposure.models.pages import Order
+from mcp_app.catalogue.exposure.models.rows import Rows
 from mcp_app.observability.redaction import Redactor
 
 MAX_ROWS: Final = 1_000

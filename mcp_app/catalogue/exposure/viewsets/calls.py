@@ -25,7 +25,7 @@ from rest_framework.request import Request
 
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import Audio, File, Image, ToolError, ToolResult
-from mcp_app.catalogue.exposure.stand_ins import Prepare
+from mcp_app.catalogue.exposure.adapters import Prepare
 from mcp_app.catalogue.exposure.viewsets.actions import Action, untouched
 from mcp_app.catalogue.exposure.viewsets.arguments import FORM, WHOLE, Arguments
 from mcp_app.catalogue.exposure.viewsets.routes import Address, Route, address_of

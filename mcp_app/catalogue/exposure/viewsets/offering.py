@@ -13,7 +13,7 @@ from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefini
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
 from mcp_app.catalogue.definitions.tool_definitions import ToolOptions
-from mcp_app.catalogue.exposure.stand_ins import (
+from mcp_app.catalogue.exposure.adapters import (
     Prepare,
     chosen,
     deferred,

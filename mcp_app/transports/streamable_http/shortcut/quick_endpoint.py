@@ -22,7 +22,7 @@ from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint, Scope, Verbs, opener_of
 from mcp_app.transports.streamable_http.legacy import Fields, check_version
 from mcp_app.transports.streamable_http.request_body import Receive
-from mcp_app.transports.streamable_http.shortcut.begun import BEGUN, Begun, BegunSession
+from mcp_app.transports.streamable_http.shortcut.started import STARTED, StartedCall, StartedSession
 
 # The one notification that the short cut takes; others wait for other things.
 INITIALIZED = "notifications/initialized"
@@ -46,12 +46,12 @@ class QuickEndpoint(Endpoint):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request, or the rest of one that has begun."""
-        verbs = self._resuming if BEGUN in scope else self._verbs
+        verbs = self._resuming if STARTED in scope else self._verbs
         await self.serve(verbs, self._allow, scope, receive, send)
 
     def quick(
         self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str, path: str = ENDPOINT
-    ) -> bytes | Begun | BegunSession | None:
+    ) -> bytes | StartedCall | StartedSession | None:
         """Return the JSON body of a 200 answer to a POST, or what waits for the answer."""
         if len(body) > self._limits.body_bytes or (b'"id"' not in body and QUOTED not in body):
             return None
@@ -81,7 +81,7 @@ class QuickEndpoint(Endpoint):
 
     def quick_delete(
         self, headers: Iterable[tuple[bytes, bytes]], address: str, path: str = ENDPOINT
-    ) -> BegunSession | None:
+    ) -> StartedSession | None:
         """Return the end of a session that this process has in memory."""
         try:
             fields = self._collect(headers)
@@ -94,7 +94,7 @@ class QuickEndpoint(Endpoint):
             self._modern.refuse_verb(fields)
             check_version(fields)
             session = self._legacy.known(fields, principal, path)
-            return None if session is None else BegunSession(principal, self._legacy.end(session))
+            return None if session is None else StartedSession(principal, self._legacy.end(session))
         except McpError:
             return None
 
@@ -106,7 +106,7 @@ class QuickEndpoint(Endpoint):
         principal: Principal,
         address: str,
         path: str,
-    ) -> bytes | Begun | BegunSession | None:
+    ) -> bytes | StartedCall | StartedSession | None:
         """Return the answer to a request, or what waits for the answer. Raises what ``post`` would answer."""
         catalogue = self._process.views.of(principal.permissions, path)
         session: LiveSession | Exchange | None
@@ -116,29 +116,29 @@ class QuickEndpoint(Endpoint):
             self._legacy.check(fields, message, catalogue)
             if message.method == "initialize":
                 opening = self._dispatcher.initialize(principal, catalogue, message, body, address)
-                return BegunSession(principal, opening)
+                return StartedSession(principal, opening)
             session = self._legacy.known(fields, principal, path)
         if session is None:
             return None
         asked = Asked(self._process, session, principal, catalogue)
-        begun: bytes | Reply | ExchangeReply | None = self._dispatcher.quick(asked, message, body)
-        if begun is None:
-            begun = self._dispatcher.begin(asked, message, body, from_headers(fields))
-        if begun is not None and type(session) is Exchange:
+        started: bytes | Reply | ExchangeReply | None = self._dispatcher.quick(asked, message, body)
+        if started is None:
+            started = self._dispatcher.begin(asked, message, body, from_headers(fields))
+        if started is not None and type(session) is Exchange:
             self._process.clients.seen(session, principal.user_id, address)
-        if begun is None or isinstance(begun, bytes):
-            return begun
-        return Begun(principal, session, message, begun, monotonic() + self._grace)
+        if started is None or isinstance(started, bytes):
+            return started
+        return StartedCall(principal, session, message, started, monotonic() + self._grace)
 
     def _confirm(
         self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal, path: str
-    ) -> BegunSession | None:
+    ) -> StartedSession | None:
         """Return the confirmation of a session that this process has in memory."""
         if message.method != INITIALIZED or self._modern.takes(fields, message):
             return None
         self._legacy.check(fields, message, self._process.views.of(principal.permissions, path))
         session = self._legacy.known(fields, principal, path)
-        return None if session is None else BegunSession(principal, self._confirmed(session, message, body))
+        return None if session is None else StartedSession(principal, self._confirmed(session, message, body))
 
     async def _confirmed(self, session: LiveSession, message: jsonrpc.Notification, body: bytes) -> Answered:
         await self._dispatcher.notification(session, message, body)
@@ -148,18 +148,18 @@ class QuickEndpoint(Endpoint):
         self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers
     ) -> None:
         """Serve what has begun: its sender and its message have been checked."""
-        begun: Begun | BegunSession = scope[BEGUN]
-        principal = begun.principal
-        if isinstance(begun, BegunSession):
-            await self._answer(await begun.outcome(), None, principal, scope, fields, receive, send, extra)
+        started: StartedCall | StartedSession = scope[STARTED]
+        principal = started.principal
+        if isinstance(started, StartedSession):
+            await self._answer(await started.outcome(), None, principal, scope, fields, receive, send, extra)
             return
-        session, request, reply = begun.session, begun.request, begun.reply
+        session, request, reply = started.session, started.request, started.reply
         if isinstance(reply, Reply):
             assert isinstance(session, LiveSession)
-            outcome = await self._dispatcher.outcome(session, request, reply, begun.grace)
+            outcome = await self._dispatcher.outcome(session, request, reply, started.grace)
             await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
         else:
             assert isinstance(session, Exchange)
-            await reply.settled(begun.grace)
+            await reply.settled(started.grace)
             opener = opener_of(principal, fields, scope)
             await self._modern.answer(scope, receive, send, session, request, reply, opener, extra)

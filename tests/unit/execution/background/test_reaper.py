@@ -18,7 +18,7 @@ from mcp_app import conf
 from mcp_app.database import clock as database_clock
 from mcp_app.execution.background import reaper
 from mcp_app.execution.background.celery import BrokerUnavailable, enqueue, waiting
-from mcp_app.execution.background.reaper import Well
+from mcp_app.execution.background.reaper import SweepState
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
 LONG_AGO = timedelta(seconds=30)
 QUEUE = "reaper-tests"
-WELL = Well(0.0, timezone.now(), 0.0, 0.0)
+WELL = SweepState(0.0, timezone.now(), 0.0, 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +164,7 @@ def test_broker_failure_during_count_raises_broker_unavailable(
 def test_sweep_loop_continues_after_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = []
 
-    def turn(well: Well | None) -> Well:
+    def turn(well: SweepState | None) -> SweepState:
         turns.append(well)
         if len(turns) == 1:
             raise RuntimeError("odd")
@@ -172,28 +172,32 @@ def test_sweep_loop_continues_after_failure(monkeypatch: pytest.MonkeyPatch) -> 
         return WELL
 
     stop = threading.Event()
-    monkeypatch.setattr(reaper, "turn", turn)
+    monkeypatch.setattr(reaper, "run_sweep", turn)
     monkeypatch.setattr(reaper, "SWEEP_SECONDS", 0.01)
     reaper.run_forever(stop)
     assert turns == [None, None]
 
 
 # The state seen by the previous sweep, with and without a jump of time since then.
-SEEN: dict[str, Callable[[Well], Well]] = {
+SEEN: dict[str, Callable[[SweepState], SweepState]] = {
     "normal": lambda well: well,
     "process slept": lambda well: replace(well, swept_at=well.swept_at - 60.0),
-    "database clock set forward": lambda well: replace(well, said=well.said - timedelta(hours=1)),
-    "database clock set back": lambda well: replace(well, said=well.said + timedelta(hours=1)),
+    "database clock set forward": lambda well: replace(
+        well, database_time=well.database_time - timedelta(hours=1)
+    ),
+    "database clock set back": lambda well: replace(
+        well, database_time=well.database_time + timedelta(hours=1)
+    ),
 }
 
 
 @pytest.mark.parametrize("what", SEEN)
 def test_time_jump_delays_reaping_until_leases_can_renew(what: str) -> None:
     call = lost()
-    well = reaper.turn(None)
+    well = reaper.run_sweep(None)
     assert well is not None
-    seen = SEEN[what](replace(well, judges_from=0.0))
-    assert reaper.turn(seen) is not None
+    seen = SEEN[what](replace(well, checks_leases_from=0.0))
+    assert reaper.run_sweep(seen) is not None
     jumped = what != "normal"
     assert Call.objects.get(pk=call.id).state == (State.RUNNING if jumped else State.ACCEPTED)
 
@@ -217,10 +221,13 @@ def test_stored_answer_is_published_once_across_sweeps() -> None:
 
 def test_first_sweep_reaps_nothing_until_renewal_interval_passed() -> None:
     call = lost()
-    well = reaper.turn(None)
+    well = reaper.run_sweep(None)
     assert well is not None
     assert Call.objects.get(pk=call.id).state == State.RUNNING
-    assert reaper.turn(replace(well, judges_from=well.judges_from - reaper.RENEWAL_SECONDS)) is not None
+    assert (
+        reaper.run_sweep(replace(well, checks_leases_from=well.checks_leases_from - reaper.RENEWAL_SECONDS))
+        is not None
+    )
     assert Call.objects.get(pk=call.id).state == State.ACCEPTED
 
 
@@ -229,4 +236,4 @@ def test_sweep_without_database_resets_grace_period() -> None:
         raise OperationalError("away")
 
     with connection.execute_wrapper(away):
-        assert reaper.turn(WELL) is None
+        assert reaper.run_sweep(WELL) is None

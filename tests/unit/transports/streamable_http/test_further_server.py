@@ -146,7 +146,7 @@ async def test_http_sse_connection_is_served_by_the_server_of_its_path(
     ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert (await server.send(message=ready, path=address).done()).status == 202
     offer(6)
-    server.process.upkeep._say()
+    server.process.catalogue_refresher._run_callbacks()
     await stream.until(b"tools/list_changed")
     stream.gone.set()
     await stream.done()
@@ -169,7 +169,7 @@ async def test_http_sse_connection_of_a_removed_server_ends(server: Server, furt
     stream, address = await connected(server, "/sse/toy")
     own, own_address = await connected(server, "/sse")
     further.clear()
-    server.process.upkeep._say()
+    server.process.catalogue_refresher._run_callbacks()
     await stream.done()
     assert stream.is_complete
     hi = request("initialize", hello("2024-11-05"))
@@ -247,7 +247,7 @@ async def test_streams_of_a_removed_server_end_and_others_continue(server: Serve
         listening[path] = (stream, subscription)
     further.clear()
     offer(6)
-    server.process.upkeep._say()
+    server.process.catalogue_refresher._run_callbacks()
     for stream in listening[PATH]:
         await stream.done()
         assert stream.is_complete

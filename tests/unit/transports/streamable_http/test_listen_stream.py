@@ -60,7 +60,7 @@ def resource(uri: str, permission: str = "") -> ResourceEntry:
 def publish(server: Server, revision: int, **kinds: int) -> None:
     """Put another catalogue in use and announce it in this process."""
     current_snapshot.replace(Catalogue(revision=revision, revisions={**dict.fromkeys(KINDS, 5), **kinds}))
-    for callback in server.process.upkeep.on_change:
+    for callback in server.process.catalogue_refresher.on_change:
         callback()
 
 

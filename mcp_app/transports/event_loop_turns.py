@@ -13,7 +13,7 @@ T = TypeVar("T")
 TOGETHER = 100
 
 
-def take_turns(each: Callable[[T], None], items: Sequence[T]) -> None:
+def run_in_turns(each: Callable[[T], None], items: Sequence[T]) -> None:
     """Call ``each`` with every item, in order, from the next turn of the event loop on.
 
     Over several turns, the garbage collector is disabled until the last: with thousands of open streams, one

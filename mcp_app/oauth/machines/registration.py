@@ -42,14 +42,14 @@ class Machine:
     jwks_uri: str = ""
 
 
-def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
+def create_machine(machine: Machine, *, actor: Any) -> tuple[Client, str]:
     """Create a machine. Return it and its secret, which is stored only as a hash.
 
     The secret is "" for a machine that signs assertions. Raises ValidationError with messages per field.
     """
-    jwks = _checked(said)
-    secret = secrets.new(secrets.SECRET) if said.auth_method in WITH_SECRET else ""
-    name = plain_name(said.name)
+    jwks = _checked(machine)
+    secret = secrets.new(secrets.SECRET) if machine.auth_method in WITH_SECRET else ""
+    name = plain_name(machine.name)
     with transaction.atomic():
         user = _service_user(name)
         client = Client.objects.create(
@@ -59,39 +59,39 @@ def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
             client_secret=secrets.digest(secret) if secret else "",
             # The secret is already hashed. A fast hash is enough for 256 random bits.
             hash_client_secret=False,
-            token_auth_method=said.auth_method,
+            token_auth_method=machine.auth_method,
             registration_source=Client.RegistrationSource.MANUAL,
             service_user=user,
             entered_by=stored_user(actor),
-            scope=scopes.in_order(said.scopes),
+            scope=scopes.in_order(machine.scopes),
             jwks=jwks,
-            jwks_uri=said.jwks_uri,
+            jwks_uri=machine.jwks_uri,
         )
         note_client(actor, MACHINE_ENTERED, client, user=str(user), scope=client.scope)
     return client, secret
 
 
-def _checked(said: Machine) -> str:
+def _checked(machine: Machine) -> str:
     """Check the input. Return the JWK set to store, or "" if there is none. Raises ValidationError."""
     wrong: dict[str, list[str]] = {}
     jwks = ""
-    if not plain_name(said.name):
+    if not plain_name(machine.name):
         wrong["name"] = ["A machine needs a name: its user is called after it."]
-    if said.auth_method not in METHODS:
+    if machine.auth_method not in METHODS:
         wrong["token_auth_method"] = ["A machine proves itself by a secret or by a key."]
-    if not said.scopes or not set(said.scopes) <= set(scopes.ALL):
+    if not machine.scopes or not set(machine.scopes) <= set(scopes.ALL):
         wrong["scopes"] = [f"Choose at least one of {', '.join(scopes.ALL)}."]
-    signs = said.auth_method == METHOD
-    if signs == (not said.jwks and not said.jwks_uri) or (said.jwks and said.jwks_uri):
+    signs = machine.auth_method == METHOD
+    if signs == (not machine.jwks and not machine.jwks_uri) or (machine.jwks and machine.jwks_uri):
         one = "Give either public keys or the address that lists them."
         wrong["jwks"] = [one if signs else "Keys are for a machine that proves itself by a key."]
     try:
-        jwks = public_keys.registered(said.jwks) if said.jwks and signs else ""
+        jwks = public_keys.registered(machine.jwks) if machine.jwks and signs else ""
     except public_keys.KeysRefused as refused:
         wrong.setdefault("jwks", [str(refused)])
     try:
-        if said.jwks_uri:
-            public_keys.check_address(said.jwks_uri)
+        if machine.jwks_uri:
+            public_keys.check_address(machine.jwks_uri)
     except public_keys.KeysRefused as refused:
         wrong.setdefault("jwks_uri", [str(refused)])
     if wrong:

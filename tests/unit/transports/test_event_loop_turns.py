@@ -8,20 +8,25 @@ from typing import Any
 
 import pytest
 
-from mcp_app.transports import turns
+from mcp_app.transports import event_loop_turns
 
 
 async def test_callbacks_run_in_order_in_bounded_turns() -> None:
-    count = turns.TOGETHER * 3 + 1
+    count = event_loop_turns.TOGETHER * 3 + 1
     called: list[Any] = []
-    turns.take_turns(called.append, range(count))
+    event_loop_turns.run_in_turns(called.append, range(count))
     assert not called
     seen = []
     while len(called) < count:
         await asyncio.sleep(0)
         seen.append(len(called))
     assert called == list(range(count))
-    assert seen == [turns.TOGETHER, 2 * turns.TOGETHER, 3 * turns.TOGETHER, count]
+    assert seen == [
+        event_loop_turns.TOGETHER,
+        2 * event_loop_turns.TOGETHER,
+        3 * event_loop_turns.TOGETHER,
+        count,
+    ]
 
 
 async def test_failing_callback_does_not_block_later_turns() -> None:
@@ -33,17 +38,17 @@ async def test_failing_callback_does_not_block_later_turns() -> None:
     def work(number: int) -> None:
         if number == 0:
             raise ValueError("one of many")
-        if number == turns.TOGETHER:
+        if number == event_loop_turns.TOGETHER:
             done.set_result(None)
 
-    turns.take_turns(work, range(turns.TOGETHER + 1))
+    event_loop_turns.run_in_turns(work, range(event_loop_turns.TOGETHER + 1))
     await done
     assert [str(each) for each in failures] == ["one of many"]
 
 
 async def test_empty_work_takes_no_turn() -> None:
     called: list[Any] = []
-    turns.take_turns(called.append, [])
+    event_loop_turns.run_in_turns(called.append, [])
     await asyncio.sleep(0)
     assert not called
 
@@ -56,7 +61,7 @@ async def test_garbage_collection_waits_for_last_turn() -> None:
         if phase == "start":
             collected_at.append(len(done))
 
-    count = turns.TOGETHER * 3
+    count = event_loop_turns.TOGETHER * 3
     kept: list[list[int]] = []
 
     def work(number: int) -> None:
@@ -67,7 +72,7 @@ async def test_garbage_collection_waits_for_last_turn() -> None:
     gc.callbacks.append(note)
     gc.set_threshold(1, 1, 1)
     try:
-        turns.take_turns(work, range(count))
+        event_loop_turns.run_in_turns(work, range(count))
         while len(done) < count:
             await asyncio.sleep(0)
         kept.extend([number] for number in range(100))
@@ -78,7 +83,7 @@ async def test_garbage_collection_waits_for_last_turn() -> None:
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("fails_at", [0, turns.TOGETHER, turns.TOGETHER * 2])
+@pytest.mark.parametrize("fails_at", [0, event_loop_turns.TOGETHER, event_loop_turns.TOGETHER * 2])
 async def test_failed_turn_reenables_garbage_collection(fails_at: int) -> None:
     done: list[int] = []
 
@@ -88,8 +93,8 @@ async def test_failed_turn_reenables_garbage_collection(fails_at: int) -> None:
             raise LookupError
 
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    turns.take_turns(work, range(turns.TOGETHER * 2 + 1))
-    while turns.TOGETHER * 2 not in done:
+    event_loop_turns.run_in_turns(work, range(event_loop_turns.TOGETHER * 2 + 1))
+    while event_loop_turns.TOGETHER * 2 not in done:
         await asyncio.sleep(0)
     assert gc.isenabled()
 
@@ -98,8 +103,8 @@ async def test_disabled_garbage_collection_stays_disabled() -> None:
     done: list[int] = []
     gc.disable()
     try:
-        turns.take_turns(done.append, range(turns.TOGETHER + 1))
-        while len(done) <= turns.TOGETHER:
+        event_loop_turns.run_in_turns(done.append, range(event_loop_turns.TOGETHER + 1))
+        while len(done) <= event_loop_turns.TOGETHER:
             await asyncio.sleep(0)
         assert not gc.isenabled()
     finally:

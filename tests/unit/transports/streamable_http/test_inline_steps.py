@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.transports.streamable_http.first_steps import begin
+from mcp_app.transports.streamable_http.inline_steps import begin
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ _NAMED: Final = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint"
 
 
 @dataclass(slots=True)
-class Heard:
+class LastResponse:
     """The last known state of a login provider.
 
     ``fetched_at`` is the time when ``addresses`` were last fetched. ``used_at`` is the time of the last
@@ -32,27 +32,27 @@ class Heard:
     error_at: datetime | None = None
 
 
-_heard: dict[str, Heard] = {}
+_responses: dict[str, LastResponse] = {}
 
 
-def heard() -> Heard:
+def last_response() -> LastResponse:
     """Return the state of the configured provider."""
-    return _heard.setdefault(conf.get().login_issuer, Heard())
+    return _responses.setdefault(conf.get().login_issuer, LastResponse())
 
 
-def note_fetched(said: Mapping[str, Any]) -> None:
+def record_fetch(said: Mapping[str, Any]) -> None:
     """Record the addresses in the provider's fetched metadata and the time."""
-    found = heard()
+    found = last_response()
     found.addresses = tuple(str(said[name])[:500] for name in _NAMED if name in said)
     found.fetched_at = timezone.now()
 
 
-def note_used() -> None:
+def record_login() -> None:
     """Record the time of a login."""
-    heard().used_at = timezone.now()
+    last_response().used_at = timezone.now()
 
 
-def note_failed(reason: str) -> None:
+def record_failure(reason: str) -> None:
     """Record a failed fetch or login. ``reason`` is logged as well."""
-    found = heard()
+    found = last_response()
     found.error, found.error_at = reason[:500], timezone.now()

@@ -17,11 +17,11 @@ from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import LiveSession
 
 # Where the ordinary way finds it in the scope of its request.
-BEGUN = "mcp.begun"
+STARTED = "mcp.begun"
 
 
 @dataclass(slots=True)
-class Begun:
+class StartedCall:
     """A call of a tool. The short cut holds it until it has an answer or the grace is over.
 
     Then it goes the ordinary way.
@@ -48,16 +48,16 @@ class Begun:
         """Seconds left until the answer becomes a stream."""
         return max(self.until - monotonic(), 0.0)
 
-    def go_on_in(self, scope: MutableMapping[str, Any]) -> None:
+    def resume_in(self, scope: MutableMapping[str, Any]) -> None:
         """Have the request of ``scope`` go on with it."""
-        scope[BEGUN] = self
+        scope[STARTED] = self
 
     def watch(self, on_change: Callable[[], None] | None) -> None:
         """Have ``on_change`` called when there is something to send; None: not any more."""
         self.reply.on_change = on_change
 
 
-class BegunSession:
+class StartedSession:
     """A session on its way to be opened, confirmed or ended: its request waits for one answer of Redis."""
 
     __slots__ = ("_answered", "_context", "_failed", "_outcome", "_work", "on_change", "principal")
@@ -120,9 +120,9 @@ class BegunSession:
             self._settle(self._outcome)
         return await self._outcome
 
-    def go_on_in(self, scope: MutableMapping[str, Any]) -> None:
+    def resume_in(self, scope: MutableMapping[str, Any]) -> None:
         """Have the request of ``scope`` go on with it."""
-        scope[BEGUN] = self
+        scope[STARTED] = self
 
     def watch(self, on_change: Callable[[], None] | None) -> None:
         """Call ``on_change`` when there is something to send; None stops that."""

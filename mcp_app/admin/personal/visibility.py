@@ -95,7 +95,7 @@ def person(request: HttpRequest, pk: str) -> HttpResponse:
         "most": MOST_READ if len(rows) >= MOST_READ else 0,
         "keys": _keys(request, pk, kept),
     }
-    return TemplateResponse(request, "mcp_admin/seen.html", context)
+    return TemplateResponse(request, "mcp_admin/visibility.html", context)
 
 
 def _seen(kind: str, asked: str, holder: Holder) -> Iterator[EntryVisibility]:

@@ -17,12 +17,12 @@ from mcp_app.protocol.rate_window import RateWindow
 
 PARAMETERS: Final = frozenset({"client_assertion", "client_assertion_type"})
 # Limits the audit entries for refused logins, so that repeated attempts cannot fill the audit trail.
-_noted = RateWindow()
+_audited = RateWindow()
 
 log = logging.getLogger("mcp.auth")
 
 
-def shown(request: Any) -> str | None:
+def assertion_of(request: Any) -> str | None:
     """Return the assertion in a request, or None if the request has none.
 
     Raises InvalidRequestError for contradictory or repeated parameters.
@@ -44,11 +44,11 @@ def shown(request: Any) -> str | None:
     return str(values["client_assertion"])
 
 
-def prepare(form: Any) -> None:
+def fetch_keys(form: Any) -> None:
     """Fetch the keys needed to check the assertion in a form, if there is one.
 
-    Invalid assertions are ignored here, because ``is_proven`` refuses them later. Raises Unavailable if the
-    fetch takes too long.
+    Invalid assertions are ignored here, because ``authenticate`` refuses them later. Raises Unavailable if
+    the fetch takes too long.
     """
     assertion = form.get("client_assertion", "")
     if not assertion:
@@ -62,7 +62,7 @@ def prepare(form: Any) -> None:
         public_keys.bring(client, kid)
 
 
-def is_proven(request: Any, assertion: str) -> bool:
+def authenticate(request: Any, assertion: str) -> bool:
     """Return True if the assertion is valid, and set its machine as the client of the request.
 
     Raises Unavailable if the machine's keys cannot be fetched.
@@ -73,7 +73,7 @@ def is_proven(request: Any, assertion: str) -> bool:
         if client is None:
             raise TokenRefused("there is no such machine")
         if request.client_id not in (None, client_id):
-            note_refusal(client, "its client_id is another's")
+            record_refusal(client, "its client_id is another's")
             return False
     except TokenRefused as refused:
         log.info("Assertion refused: %s", refused)
@@ -81,15 +81,15 @@ def is_proven(request: Any, assertion: str) -> bool:
     try:
         assertions.accept(client, assertion, _audiences(request))
     except TokenRefused as refused:
-        note_refusal(client, str(refused))
+        record_refusal(client, str(refused))
         return False
     request.client, request.client_id = client, client_id
     return True
 
 
-def note_refusal(client: Client, reason: str) -> None:
+def record_refusal(client: Client, reason: str) -> None:
     """Record a failed machine login in the log and the audit trail, at most once a minute per machine."""
-    if _noted.hit(str(client.pk), time.monotonic())[0] > 1:
+    if _audited.hit(str(client.pk), time.monotonic())[0] > 1:
         return
     log.warning("Machine %s refused: %s", client.client_id, reason)
     audit(

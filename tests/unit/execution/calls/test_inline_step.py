@@ -11,7 +11,7 @@ import anyio
 import pytest
 import uvloop
 
-from mcp_app.execution.calls.first_step import begin, run
+from mcp_app.execution.calls.inline_step import begin, run
 
 variable: ContextVar[str] = ContextVar("variable", default="")
 

@@ -12,7 +12,7 @@ import pytest
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.execution.calls.reply import ACCEPTED, Answered
 from mcp_app.protocol.errors import SessionNotFound
-from mcp_app.transports.streamable_http.shortcut.begun import BEGUN, BegunSession
+from mcp_app.transports.streamable_http.shortcut.started import STARTED, StartedSession
 
 NAME: ContextVar[str] = ContextVar("name", default="")
 
@@ -40,7 +40,7 @@ class Steps:
         return self._end
 
 
-async def over(begun: BegunSession) -> None:
+async def over(begun: StartedSession) -> None:
     """Return when there is nothing left to wait for."""
     while begun.waits:
         await asyncio.sleep(0)
@@ -48,7 +48,7 @@ async def over(begun: BegunSession) -> None:
 
 async def test_session_resumes_with_each_result_in_its_own_context() -> None:
     steps, told = Steps(ACCEPTED), []
-    begun = BegunSession(LOOPBACK, steps.work())
+    begun = StartedSession(LOOPBACK, steps.work())
     begun.watch(lambda: told.append(begun.answer))
     assert (begun.waits, begun.answer, told) == (True, None, [])
     steps.first.set_result("one")
@@ -64,7 +64,7 @@ async def test_non_waiting_work_finishes_immediately() -> None:
     async def work() -> Answered:
         return ACCEPTED
 
-    begun = BegunSession(LOOPBACK, work())
+    begun = StartedSession(LOOPBACK, work())
     assert not begun.waits
     assert begun.answer is ACCEPTED
 
@@ -74,7 +74,7 @@ async def test_yielding_work_resumes_after_other_tasks() -> None:
         await asyncio.sleep(0)
         return ACCEPTED
 
-    begun = BegunSession(LOOPBACK, work())
+    begun = StartedSession(LOOPBACK, work())
     assert begun.waits
     await over(begun)
     assert begun.answer is ACCEPTED
@@ -83,18 +83,18 @@ async def test_yielding_work_resumes_after_other_tasks() -> None:
 @pytest.mark.parametrize("asked", ["before", "after"])
 async def test_failure_is_raised_where_request_continues(asked: str) -> None:
     steps, told = Steps(SessionNotFound()), []
-    begun = BegunSession(LOOPBACK, steps.work())
+    begun = StartedSession(LOOPBACK, steps.work())
     begun.watch(lambda: told.append(begun.answer))
     scope: dict[str, Any] = {}
-    begun.go_on_in(scope)
-    waiting = asyncio.ensure_future(scope[BEGUN].outcome()) if asked == "before" else None
+    begun.resume_in(scope)
+    waiting = asyncio.ensure_future(scope[STARTED].outcome()) if asked == "before" else None
     await asyncio.sleep(0)
     steps.first.set_result("one")
     steps.second.set_result("two")
     await over(begun)
     assert told == [None]
     with pytest.raises(SessionNotFound):
-        await (waiting or scope[BEGUN].outcome())
+        await (waiting or scope[STARTED].outcome())
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_answer_with_status_or_headers_is_left_to_ordinary_path(answered: 
     async def work() -> Answered:
         return answered
 
-    begun = BegunSession(LOOPBACK, work())
+    begun = StartedSession(LOOPBACK, work())
     assert not begun.waits
     assert begun.answer is None
     assert await begun.outcome() is answered
@@ -114,7 +114,7 @@ async def test_answer_with_status_or_headers_is_left_to_ordinary_path(answered: 
 
 async def test_removed_watcher_is_not_notified() -> None:
     steps, told = Steps(ACCEPTED), []
-    begun = BegunSession(LOOPBACK, steps.work())
+    begun = StartedSession(LOOPBACK, steps.work())
     watcher: Callable[[], None] = lambda: told.append(1)  # noqa: E731
     begun.watch(watcher)
     begun.watch(None)

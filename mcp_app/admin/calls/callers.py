@@ -11,7 +11,7 @@ from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import Call
 
 # A list needs only this part of ``session_fields``, a column that may be long.
-SAID_OF_CLIENT = KT("session_fields__client")
+STORED_CLIENT = KT("session_fields__client")
 
 
 def names_of(calls: Iterable[Call]) -> dict[str, str]:
@@ -19,7 +19,7 @@ def names_of(calls: Iterable[Call]) -> dict[str, str]:
     return principal_names({call.principal for call in calls})
 
 
-def asked_by(call: Call, names: Mapping[str, str]) -> str:
+def caller_of(call: Call, names: Mapping[str, str]) -> str:
     """Return text such as ``jane, by the key "laptop"`` or ``boss as jane``.
 
     ``names`` is a result of ``names_of``.
@@ -27,15 +27,15 @@ def asked_by(call: Call, names: Mapping[str, str]) -> str:
     return names.get(call.principal, call.principal)
 
 
-def asked_with(call: Call) -> str:
+def client_of(call: Call) -> str:
     """Return the name of the client. The queryset must have annotated the call with ``client_said``."""
     return client_name(getattr(call, "client_said", "")) or "(no name)"
 
 
-def client_name(said: str | None) -> str:
+def client_name(stored: str | None) -> str:
     """Return the client's name from its stored JSON description, or "" if it has none."""
     try:
-        client = orjson.loads(said or "{}")
+        client = orjson.loads(stored or "{}")
     except orjson.JSONDecodeError:
         return ""
     return str(client.get("name") or "")[:60] if isinstance(client, dict) else ""

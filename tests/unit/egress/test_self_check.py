@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mcp_app.egress import EgressFailed, EgressRefused
-from mcp_app.egress.own_site import MAX_BYTES, OwnSite, SiteResponse
+from mcp_app.egress.self_check import MAX_BYTES, OwnSite, SiteResponse
 from tests.unit.egress.sites import Site, page, raw, redirect, serve
 
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from mcp_app.console import consumer
 from mcp_app.models import Call, Session
+from mcp_app.notices.attention import APPROVALS, ERRORS
 from mcp_app.notices.channels import choose
-from mcp_app.notices.needs import APPROVALS, ERRORS
 from tests.integration.console.conftest import OpenPage
 from tests.samples.admin_seed import undecided_call
 
