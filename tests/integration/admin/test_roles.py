@@ -22,9 +22,10 @@ PRESET = {
 }
 
 
-def stored() -> list[list[dict[str, Any]]]:
+def stored() -> list[list[Any]]:
     """Return all rows that bulk actions could change."""
-    return [list(kind.objects.order_by("pk").values()) for kind in (Tool, ApiKey, Session, Call, AuditEvent)]
+    kinds: list[Any] = [Tool, ApiKey, Session, Call, AuditEvent]
+    return [list(kind.objects.order_by("pk").values()) for kind in kinds]
 
 
 def test_superuser_sees_every_page(root: Client, seeded: Seed) -> None:

@@ -62,9 +62,9 @@ def addresses(seeded: Seed) -> Callable[[str], str]:
     return find
 
 
-def stored() -> list[list[dict[str, Any]]]:
+def stored() -> list[list[Any]]:
     """Return all rows that the API could change. The use of a key is recorded for refused requests too."""
-    kinds = (Tool, Prompt, Resource, ResourceTemplate, Session, Call, AuditEvent)
+    kinds: list[Any] = [Tool, Prompt, Resource, ResourceTemplate, Session, Call, AuditEvent]
     rows = [list(kind.objects.order_by("pk").values()) for kind in kinds]
     return [*rows, list(ApiKey.objects.order_by("pk").values("pk", "name", "revoked_at"))]
 
