@@ -13,8 +13,8 @@ from mcpsite import databases as _databases
 from mcpsite import environment as _environment
 from mcpsite import unfold as _unfold
 from mcpsite.http.compression import weak_etag as _weak_etag
-from mcpsite.own_apps import own_apps as _own_apps
 from mcpsite.processes import data_folder as _data_folder
+from mcpsite.processes.own_code import own_apps as _own_apps
 
 ENVIRONMENT = _environment.read()
 _data_folder.prepare_data_dir(ENVIRONMENT.data_dir)

@@ -18,7 +18,7 @@ from types import ModuleType, TracebackType
 from django.apps import apps
 
 from mcp_app.code_fault import CodeFault
-from mcpsite.environment import PACKAGE, Environment, read
+from mcpsite.environment import PACKAGE, REMEDIES, Environment, WrongSettings, read
 from mcpsite.supervised import permits
 
 OURS = (str(PACKAGE), str(PACKAGE.parent / "mcp_app"))
@@ -64,13 +64,24 @@ class Barrier(MetaPathFinder):
         return bool(places) and PathFinder.find_spec(name, list(places)) is not None
 
 
-def wait_for_permission(environment: Environment) -> None:
-    """Install the import hook if edits are watched."""
+def own_apps(environment: Environment) -> list[str]:
+    """Return the apps to install, and add their folder to Python's path. Raise WrongSettings.
+
+    If edits are watched, install the import hook as well.
+    """
+    folder = environment.mcp_apps_path
+    if folder and folder not in sys.path:
+        sys.path.insert(0, folder)
+    for name in environment.mcp_apps:
+        if find_spec(name.partition(".")[0]) is None:
+            remedy = f"Set it to {REMEDIES['MCP_APPS']}."
+            raise WrongSettings(f"Wrong setting: MCP_APPS has {name!r}, which Python does not find. {remedy}")
     if permits.needed:
         # Two edits within a second may have the same length. Python would then use the first edit's byte
         # code.
         sys.dont_write_bytecode = True
         sys.meta_path.insert(0, Barrier(environment.mcp_apps, own_folders(environment)))
+    return list(environment.mcp_apps)
 
 
 def load_all(environment: Environment) -> None:
