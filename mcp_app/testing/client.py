@@ -7,12 +7,14 @@ answer. Only HTTP is skipped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import orjson
+from django.conf import settings as django_settings
+from django.test.utils import override_settings
 
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
@@ -32,10 +34,12 @@ from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.gateway import Streams
 from mcp_app.testing.answers import Answers, Handler, Params, unwrap
 from mcp_app.testing.news import News
-from mcp_app.without_redis import without_redis
 
 WAIT_SECONDS = 30.0
 CLIENT_INFO = {"name": "mcp_app.testing", "version": "1"}
+
+_without: list[object] = []
+_overrides: list[override_settings] = []
 
 
 @dataclass(slots=True)
@@ -80,7 +84,7 @@ class Client:
     async def __aenter__(self) -> Self:
         """Load the catalogue and open a session."""
         async with AsyncExitStack() as undo:
-            undo.enter_context(without_redis())
+            undo.enter_context(_without_redis())
             await self._open()
             self._undo = undo.pop_all()
         return self
@@ -370,3 +374,22 @@ def call_tool(name: str, arguments: Params | None = None, **options: Any) -> Par
             return await client.call_tool(name, arguments)
 
     return asyncio.run(call())
+
+
+@contextmanager
+def _without_redis() -> Iterator[None]:
+    """Override REDIS_URL with "", so that no test can send jobs or notifications to real workers and clients.
+
+    Contexts may overlap in any order: the first changes the setting, and the last restores it.
+    """
+    mark = object()
+    if not _without:
+        _overrides.append(override_settings(MCP={**getattr(django_settings, "MCP", {}), "REDIS_URL": ""}))
+        _overrides[0].enable()
+    _without.append(mark)
+    try:
+        yield
+    finally:
+        _without.remove(mark)
+        if not _without:
+            _overrides.pop().disable()
