@@ -1,4 +1,4 @@
-"""The MCP ASGI application of this process: built at its start or first request, closed at its end."""
+"""The MCP ASGI application of this process. It starts at startup or with the first request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp_app.transports.streamable_http.shortcut.quick_endpoint import QuickEndp
 
 
 class Application:
-    """The ASGI application of one process. Daphne sends no lifespan events, so a request may start it."""
+    """The ASGI application of one process. A request may start it, as Daphne sends no lifespan events."""
 
     def __init__(self) -> None:
         self._endpoint: Endpoint | None = None
@@ -30,7 +30,7 @@ class Application:
         self._process: Process | None = None
         self._report: LiveReport | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
-        # True if the ASGI server sent a lifespan startup, and so will send a shutdown.
+        # True if the ASGI server sent a lifespan startup and therefore will send a shutdown.
         self.announced = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -74,23 +74,23 @@ class Application:
             self._endpoint.connections.drain()
 
     def leave(self) -> None:
-        """Close resumable event streams after a takeover by another process. Pending answers are sent."""
+        """Close resumable event streams, as another process takes over. Pending answers are still sent."""
         if self._endpoint is not None:
             self._endpoint.connections.leave()
 
     @property
     def running(self) -> int:
-        """The number of running calls here, plus calls elsewhere that this process has to answer."""
+        """The number of calls that run in this process, plus other calls that this process has to answer."""
         if self._process is None or self._endpoint is None:
             return 0
         return self._process.calls.running + self._endpoint.connections.answering
 
     async def healthy(self) -> bool:
-        """Return True if the connections to Redis work, or before the first request."""
+        """Return True if the connections to Redis work, or if the application has not started."""
         return self._process is None or await self._process.streams.healthy()
 
     async def close(self) -> None:
-        """Finish running calls, flush buffers, disconnect."""
+        """Finish running calls, flush buffers and disconnect."""
         self.drain()
         process, self._process, self._endpoint = self._process, None, None
         self._starting = self._metrics = self._http_sse = None
@@ -107,7 +107,7 @@ class Application:
 
     async def _build(self) -> Endpoint:
         settings = conf.get()
-        # Without Redis (a bare `runserver`) this process is alone and its streams end with it.
+        # Without Redis (as with a bare `runserver`) there is only this process, and its streams end with it.
         url = settings.redis_url
         streams = Streams.connect(url, settings) if url else Streams.in_memory(settings)
         process = Process(streams, settings)

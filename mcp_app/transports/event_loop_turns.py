@@ -1,4 +1,4 @@
-"""Work for thousands of connections in turns of the event loop, with requests served in between."""
+"""Work for thousands of connections, split over turns of the event loop. Requests are served in between."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# About a millisecond or two of work.
+# The number of items per turn, which take one or two milliseconds.
 TOGETHER = 100
 
 
 def run_in_turns(each: Callable[[T], None], items: Sequence[T]) -> None:
     """Call ``each`` with every item, in order, from the next turn of the event loop on.
 
-    Over several turns, the garbage collector is disabled until the last: with thousands of open streams, one
-    full collection takes as long as notifying all of them.
+    If the work needs several turns, the garbage collector is disabled until the last turn. With thousands of
+    open streams, one full collection takes as long as notifying all streams.
     """
     if items:
         asyncio.get_running_loop().call_soon(_turn, each, items, 0)
@@ -28,7 +28,7 @@ def _turn(each: Callable[[T], None], items: Sequence[T], start: int) -> None:
     if end < len(items):
         if start == 0:
             _collector.hold()
-        # First, so that an exception does not delay other items.
+        # The next turn is scheduled first, so that an exception does not stop the other items.
         asyncio.get_running_loop().call_soon(_turn, each, items, end)
     try:
         for item in items[start:end]:
@@ -39,7 +39,7 @@ def _turn(each: Callable[[T], None], items: Sequence[T], start: int) -> None:
 
 
 class _Collector:
-    """The garbage collector, enabled again after the last of overlapping holds."""
+    """A switch for the garbage collector, which is enabled again after the last of overlapping holds."""
 
     def __init__(self) -> None:
         self._holds = 0

@@ -1,4 +1,4 @@
-"""/healthz (the process is alive) and /readyz (its dependencies respond), without any middleware."""
+"""/healthz (the process is alive) and /readyz (its dependencies respond). No middleware runs for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_app.transports.application import mcp
 
 CHECK_SECONDS = 2.0
 
-# Separate threads, so that a blocked database does not occupy those that look up credentials.
+# Checks have their own threads, so that a blocked database does not occupy the threads of other code.
 _threads = ThreadPoolExecutor(2, thread_name_prefix="readyz")
 _running: list[asyncio.Future[list[str]]] = []
 
@@ -27,7 +27,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 async def healthz(scope: Any, receive: Any, send: Send) -> None:
-    """Answer 200 while the event loop runs. ``lifespan`` is false without an ASGI lifespan startup."""
+    """Answer 200 as long as the event loop runs. ``lifespan`` is false without an ASGI lifespan startup."""
     await _answer(send, 200, {"status": "ok"} if mcp.announced else {"status": "ok", "lifespan": False})
 
 
@@ -40,12 +40,12 @@ async def readyz(scope: Any, receive: Any, send: Send) -> None:
 
 
 async def not_there(scope: Any, receive: Any, send: Send) -> None:
-    """Answer 404 in JSON, for addresses that programs may legitimately request."""
+    """Answer 404 in JSON, for paths that do not exist but that programs may legitimately request."""
     await _answer(send, 404, {"error": "not_found"})
 
 
 async def _missing() -> list[str]:
-    """Return the missing services. Concurrent requests share one check, so a flood costs one check."""
+    """Return the missing services. Concurrent requests share one check."""
     if not _running or _running[0].done():
         _running[:] = [asyncio.ensure_future(_check())]
     return await asyncio.shield(_running[0])

@@ -21,7 +21,7 @@ Notice = tuple[bytes, str]
 class Announcement(NamedTuple):
     """The notifications for all clients last notified at the same revision, encoded once.
 
-    ``asks``: there may be more for each client, which ``due`` finds by a query to Redis.
+    ``asks`` is True if a client may need more notifications, which ``due`` finds with a query to Redis.
     """
 
     revision: int
@@ -34,7 +34,7 @@ NOTHING: Final = Announcement(0, [], b"", asks=False)
 
 
 def announcement(session: LiveSession, view: CatalogueView) -> Announcement:
-    """Return the notifications due to a client with this view, as far as known without Redis."""
+    """Return the notifications that are due to a client with this view, without a query to Redis."""
     catalogue, announced = view.snapshot, session.announced
     if announced >= catalogue.revision or not session.initialized:
         return NOTHING
@@ -51,8 +51,9 @@ def announcement(session: LiveSession, view: CatalogueView) -> Announcement:
 async def due(streams: Streams, session: LiveSession, view: CatalogueView) -> tuple[list[Notice], int]:
     """Return the notifications about changes since the last announced revision, and the new revision.
 
-    One notification per list covers many changes, and one per subscribed resource (RES-08). Nothing is due
-    before the client has initialized (LIFE-03). Raise StreamsUnavailable if its subscriptions cannot be read.
+    All changes of a list or of a subscribed resource need only one notification (RES-08). Nothing is due
+    before the client has initialized (LIFE-03). Raise StreamsUnavailable if the client's subscriptions cannot
+    be read.
     """
     catalogue = view.snapshot
     if session.announced >= catalogue.revision or not session.initialized:
@@ -76,6 +77,6 @@ def _changed_lists(catalogue: Catalogue, announced: int) -> list[Notice]:
 
 
 def note(log: MessageLog, session: LiveSession, notices: list[Notice]) -> None:
-    """Log the notifications."""
+    """Write the notifications to the message log."""
     for message, method in notices:
         log.single(session.id, session.principal_key, "out", "notification", message, method)

@@ -1,7 +1,7 @@
 """The report of a process's open streams and running calls for the console.
 
-Independent of its viewers. Viewers announce themselves by broadcast. While an announcement is valid, each
-process broadcasts reports. Without viewers nothing is stored or run.
+Viewers announce themselves by broadcast. As long as an announcement is valid, each process broadcasts
+reports. Without viewers no report is made.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from mcp_app.streams.base import StreamsError
 from mcp_app.transports.open_streams import Connections
 
 EVERY_SECONDS = 2.0
-# Seconds that one announcement of a viewer is valid.
+# The time for which an announcement by a viewer is valid.
 WATCHED_SECONDS = 15.0
 MOST_SESSIONS = 500
 MOST_CALLS = 10
 
 
 class LiveReport:
-    """The reports of one process, sent on the event loop it is started on."""
+    """The sender of one process's reports. It runs on the event loop that ``start`` is called on."""
 
     def __init__(self, process: Process, connections: Connections) -> None:
         self._process = process
@@ -43,7 +43,7 @@ class LiveReport:
             await asyncio.wait([self._task])
 
     def report(self) -> dict[str, Any]:
-        """Return the sessions with open streams or calls here, those with calls first if there are many."""
+        """Return the sessions with open streams or calls in this process. Sessions with calls come first."""
         streams = self._connections.by_session()
         calls = self._process.calls.in_flight()
         named = sorted(calls.keys() | streams.keys(), key=lambda session: session not in calls)

@@ -1,4 +1,4 @@
-"""The /metrics application: admission as for /mcp, one permission, then the Prometheus exposition."""
+"""The /metrics application. It admits requests like /mcp, requires one permission, and sends the metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_ALLOWED = f"The user of this API key needs the permission {PERMISSION}."
 
 
 class MetricsEndpoint:
-    """The metrics as an ASGI callable for ``http`` scopes. Concurrent requests share one reading."""
+    """An ASGI callable that serves the metrics. Concurrent requests share one reading."""
 
     def __init__(self, process: Process) -> None:
         settings = process.settings
@@ -37,7 +37,7 @@ class MetricsEndpoint:
         self._reading: asyncio.Task[readings.Readings] | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
-        """Answer one request. Errors have the same form as those of /mcp."""
+        """Answer one request. Errors have the same form as the errors of /mcp."""
         try:
             await self._admit(scope)
             body = families.exposition(await self._read(), self._process.views.server.version)

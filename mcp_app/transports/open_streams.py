@@ -14,10 +14,10 @@ from mcp_app.transports.event_loop_turns import run_in_turns
 class StreamReader:
     """A client that reads a stream.
 
-    ``wake`` makes its writer check for changes. ``announce`` sends the client's notifications about a changed
-    catalogue, with or without waking the writer. ``listening``: the stream carries the server's own messages,
-    not the answer to a request. ``answering``: the stream carries an answer that cannot be resumed.
-    ``stale``: the session changed and must be loaded again.
+    ``wake`` makes the stream's writer check for changes. ``announce`` sends notifications about a changed
+    catalogue, with or without waking the writer. ``listening`` is True if the stream carries the server's own
+    messages and not the answer to a request. ``answering`` is True for an answer that cannot be resumed.
+    ``stale`` is True if the session or its credential changed and must be checked again.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class StreamReader:
 
 
 class Connections:
-    """The registry of connections. Event loop only."""
+    """The registry of connections. Use it on the event loop only."""
 
     def __init__(self, max_per_person: int) -> None:
         self._max = max_per_person
@@ -80,14 +80,14 @@ class Connections:
         return self._by_person.total()
 
     def by_session(self) -> dict[str, tuple[bool, int]]:
-        """Map sessions to a flag, True if one of its streams is listening, and the number of streams."""
+        """Map each session to whether one of its streams is listening, and the number of its streams."""
         return {
             session: (any(connection.listening for connection in found), len(found))
             for session, found in self._by_session.items()
         }
 
     def admit(self, principal_key: str) -> None:
-        """Raise TooManyRequests if the person has as many streams as allowed (SEC-07)."""
+        """Raise TooManyRequests if the person already has the maximum number of streams (SEC-07)."""
         if self._by_person[share_of(Bound.EVENT_STREAMS, principal_key)] >= self._max:
             raise TooManyRequests("Too many open event streams: close unused ones first.", retry_after=5)
 
@@ -108,7 +108,7 @@ class Connections:
             del self._by_person[connection.share]
 
     def stop_session(self, session_id: str) -> None:
-        """Close the streams of a session that ended."""
+        """Close the streams of a session that has ended."""
         for connection in list(self._by_session.get(session_id, ())):
             connection.stop()
 
@@ -119,7 +119,10 @@ class Connections:
             connection.wake()
 
     def recheck(self, changed: Mapping[str, Any]) -> None:
-        """Authenticate connections again whose credential changed, by the payload of the broadcast."""
+        """Make connections authenticate again if their credential changed.
+
+        ``changed`` is the payload of the broadcast, which names users, principals or an API key.
+        """
         keys = {changed.get("principal"), *changed.get("principals", ())}
         of_key, of_user = f"/key:{changed.get('api_key')}", f"user:{changed.get('user')}/"
         for connection in self._all():
@@ -139,13 +142,13 @@ class Connections:
         run_in_turns(_announce, self._all())
 
     def drain(self) -> None:
-        """Close all connections, including later ones. Clients resume elsewhere."""
+        """Close all connections, including connections that open later. Clients resume at other processes."""
         self._draining = True
         for connection in self._all():
             connection.stop()
 
     def leave(self) -> None:
-        """Close the connections that can continue at another process. Pending answers are still given."""
+        """Close the connections that can continue at another process. Pending answers are still sent."""
         self._leaving = True
         for connection in self._all():
             if not connection.answering:

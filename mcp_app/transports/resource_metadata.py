@@ -1,6 +1,6 @@
 """The protected resource metadata (RFC 9728): the authorization server to use (AUTH-01, AUTH-02).
 
-Static, without a database and exempt from all limits, because clients fail without it (AUTH-24).
+Clients fail without the metadata. It is therefore static, uses no database and has no rate limits (AUTH-24).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mcp_app.auth.own_addresses import described_at, issuer, requested, resource
 from mcp_app.protocol.scopes import BASIC
 from mcp_app.transports.streamable_http.answers import Send
 
-# The same as for other addresses below /.well-known/.
+# The same body as for other paths below /.well-known/.
 NOT_THERE = b'{"error": "not_found"}'
 CORS = (
     (b"access-control-allow-origin", b"*"),
@@ -47,7 +47,7 @@ async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send)
 
 
 def described(host: str, path: str) -> dict[str, Any]:
-    """Return the document. ``resource`` has the host that the client used."""
+    """Return the metadata document. Its ``resource`` has the host that the client used."""
     return {
         "resource": resource(host, path),
         "authorization_servers": [issuer(host)],

@@ -1,7 +1,7 @@
 """The open subscriptions of one process and their notifications, for every transport (SUB-01 to SUB-15).
 
-Notifications are level-triggered: "changed, read again". A new notification about a name replaces the pending
-one, so the pending notifications of a slow client are bounded by its subscription. After a reconnection to
+A notification only states that something changed and must be read again. A new notification about a name
+replaces the pending notification, so a slow client has at most one for each name. After a reconnection to
 Redis every subscriber is notified that its resources may have changed, in case a broadcast was lost.
 """
 
@@ -32,7 +32,7 @@ from mcp_app.transports.event_loop_turns import run_in_turns
 from mcp_app.transports.task_news import TaskNews
 
 CHANGED: Final = {kind: Notice(method) for kind, method in LIST_CHANGED.items()}
-# A member of the filter, and a name in it.
+# A member of the filter, and a name that the member lists.
 Key = tuple[str, str]
 
 
@@ -64,8 +64,8 @@ class Subscription:
     ) -> None:
         self.id = asked.session.id
         self.server = asked.catalogue.server
-        self.removed = False  # True once the server was found to be deleted.
-        self.principal = asked.principal  # as of the last check, may be replaced by a transport
+        self.removed = False  # True if the server has been deleted.
+        self.principal = asked.principal  # Transports replace it when they authenticate again.
         self.request_id = request_id
         self.tag = jsonrpc.encode_id(request_id)
         self.keys: tuple[Key, ...] = tuple(
@@ -73,7 +73,7 @@ class Subscription:
         )
         self._lists = tuple([kind for member, kind in LISTS.items() if granted.get(member)])
         self._views, self._path = asked.services.views, asked.session.path
-        # The revisions last announced to the client: one object shared by all clients notified of them.
+        # The revisions of lists that were last announced to the client. Clients share the snapshot's object.
         self._heard = asked.catalogue.snapshot.revisions
         self._news: dict[Key, Notice] = {}
         self._wake = wake
@@ -111,13 +111,13 @@ class Subscription:
 
 
 class Subscriptions:
-    """The subscriptions of one process. Event loop only."""
+    """The subscriptions of one process. Use them on the event loop only."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._listening: dict[Subscription, None] = {}
         self._by_key: dict[Key, dict[Subscription, None]] = {}
-        # The revision up to which changed contents were announced.
+        # The catalogue revision up to which changed resource contents were announced.
         self._revision = process.views.of(EVERYTHING).revision
         self._tasks = TaskNews(
             process.background,
@@ -135,10 +135,10 @@ class Subscriptions:
         address: str,
         wake: Callable[[], None],
     ) -> tuple[Subscription, bytes]:
-        """Open a subscription.
+        """Open a subscription and return it with its acknowledgement. Raise InvalidParams.
 
-        It collects changes from now on, before it is acknowledged (SUB-05). Return it with the
-        acknowledgement. ``wake`` is called when it has notifications. Raise InvalidParams.
+        The subscription collects changes even before it is acknowledged (SUB-05). ``wake`` is called when
+        notifications are pending.
         """
         started = perf_counter()
         exchange, principal = asked.session, asked.principal
@@ -148,7 +148,7 @@ class Subscriptions:
         for key in subscription.keys:
             self._by_key.setdefault(key, {})[subscription] = None
         answer = acknowledgement(subscription.tag, granted)
-        # Earlier changes are sent, too: the current status of each task (TASKX-16).
+        # Earlier changes count as well, so the current status of each task is sent (TASKX-16).
         self._tasks.look(granted.get(TASK_IDS, ()))
         self._note_opened(exchange, principal, address)
         seconds = perf_counter() - started
@@ -159,7 +159,7 @@ class Subscriptions:
         return subscription, answer
 
     def take(self, subscription: Subscription) -> list[bytes]:
-        """Return the notifications due now, and log them as sent."""
+        """Return the encoded notifications that are due, and log them as sent."""
         messages = []
         log = self._process.log
         for notice in subscription.due():
@@ -171,7 +171,7 @@ class Subscriptions:
         return messages
 
     def closing(self, subscription: Subscription) -> bytes:
-        """Return the answer by which the server ends a subscription, and log it as sent."""
+        """Return the answer with which the server ends a subscription, and log it as sent."""
         answer = closing(subscription.request_id, subscription.server.meta)
         self._process.log.single(
             subscription.id,
@@ -185,7 +185,7 @@ class Subscriptions:
         return answer
 
     def close(self, subscription: Subscription, reason: str) -> None:
-        """Remove a subscription whose client has disconnected (SUB-13)."""
+        """Remove a subscription that has ended, for example because its client disconnected (SUB-13)."""
         del self._listening[subscription]
         for key in subscription.keys:
             listening = self._by_key[key]
@@ -195,7 +195,7 @@ class Subscriptions:
         self._process.log.fact("session.ended", session=subscription.id, reason=reason)
 
     def wanted(self, member: str, name: str) -> bool:
-        """Return True if a subscription includes a name. Changes of other names need not be read."""
+        """Return True if a subscription includes a name. Changes of other names can be ignored."""
         return (member, name) in self._by_key
 
     def tell(self, member: str, name: str, notice: Notice) -> None:
@@ -219,15 +219,15 @@ class Subscriptions:
     def _resource_updated(self, payload: dict[str, Any]) -> None:
         uris: Iterable[str] = [payload["uri"]] if "uri" in payload else ()
         if "resync" in payload:
-            # The missed broadcasts are unknown.
+            # Broadcasts may have been missed, so every listed name counts as changed.
             uris = self._named(RESOURCES)
         for uri in uris:
             self.tell(RESOURCES, uri, Notice(RESOURCE_UPDATED, {"uri": uri}))
 
     def _note_opened(self, exchange: Negotiated, principal: Principal, address: str) -> None:
-        """Add a record that shows operators the subscription, so that they can end it.
+        """Record the subscription as a session, so that operators can see and end it.
 
-        It cannot be resumed.
+        The record has no fields, because a subscription cannot be resumed.
         """
         self._process.log.fact(
             "session.opened",

@@ -1,6 +1,7 @@
-"""Notifications to the subscriptions of one process about tasks, with their status when read.
+"""Notifications about tasks to the subscriptions of one process.
 
-The writer of a change broadcasts only the task's id. For a task that changes often, the latest state is sent.
+The process that changes a task broadcasts only the task's id. The notification has the status at the time of
+reading, so not every intermediate status of a task is sent.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ log = logging.getLogger("mcp.tasks")
 
 
 class TaskNews:
-    """Sends the status of changed tasks that are ``wanted``. ``listened`` returns all, ``tell`` notifies."""
+    """The sender of notifications about changed tasks.
+
+    ``wanted`` returns True for a task with subscribers, and ``listened`` returns all such tasks. ``tell``
+    notifies the subscribers of a task.
+    """
 
     def __init__(
         self,
@@ -41,14 +46,14 @@ class TaskNews:
             self._looking = asyncio.create_task(self._look())
 
     def on_change(self, payload: dict[str, Any]) -> None:
-        """Read a changed task, by a broadcast from any process."""
+        """Process a broadcast about a changed task, which any process may send."""
         if "resync" in payload:
-            self.look(self._listened())  # The missed broadcasts are unknown.
+            self.look(self._listened())  # Broadcasts may have been missed, so all tasks are read.
         elif self._wanted(payload["id"]):
             self.look([payload["id"]])
 
     async def _look(self) -> None:
-        """Read one task after another, so that of two reads of a task the newer is sent last."""
+        """Read the due tasks one after another, so that the newest status of a task is sent last."""
         try:
             while self._due:
                 task_id, _ = self._due.popitem()

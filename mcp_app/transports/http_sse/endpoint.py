@@ -53,7 +53,7 @@ NO_BATCH = "Batches belong to the revisions up to 2025-03-26: send one message p
 ACCEPTED_HEADERS = [(b"content-type", b"text/plain; charset=utf-8"), NO_CACHE, (b"content-length", b"8")]
 ENDED = "the HTTP+SSE connection ended"
 
-# The content of a POST: one request, or a batch.
+# The content of a POST that gets an answer: one request, or a batch.
 Posted = jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid]
 
 
@@ -95,7 +95,7 @@ class HttpSse:
                 messages_path=quote(scope.get("root_path", "") + _messages_path(path)),
             ).run(scope, receive, send, StreamReference(STANDALONE, epoch, 0), token, extra)
         finally:
-            # SSE1-06: it cannot be resumed.
+            # SSE1-06: the session ends with its connection, because it cannot be resumed.
             await process.dispatcher.end_session(session, ENDED)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
@@ -147,7 +147,7 @@ class HttpSse:
         sessions = self._process.sessions
         session = sessions.cached(named[0], principal.key)
         if session is not None and not session.client_info:
-            session.checked_at = 0.0  # Another process may have initialized it: load it again.
+            session.checked_at = 0.0  # Load the session again: another process may have initialized it.
             session = None
         if session is None:
             session = await sessions.load(named[0], principal.key)
@@ -166,12 +166,12 @@ class HttpSse:
         address: str,
         trace_fields: dict[str, str] | None,
     ) -> None:
-        """Pass on the answer to a request or batch (SSE1-03)."""
+        """Append the answer to a request or batch to the event stream (SSE1-03)."""
         request_id = message.id if isinstance(message, jsonrpc.Request) else None
         try:
             outcome = await self._outcome(asked, session, message, body, address, trace_fields)
         except McpError as error:
-            # Clients of this transport wait for the event. Few check the response of the POST.
+            # Clients of this transport wait for the event, and few check the response to the POST.
             outcome = Answered(jsonrpc.encode_error(error, request_id))
         if isinstance(outcome, Answered):
             if not outcome.body:
@@ -208,7 +208,7 @@ class HttpSse:
     async def _stored(self, session: LiveSession, message: Posted, body: bytes) -> StreamReference:
         """Store an answer as a finished stream.
 
-        On the shared stream it could be trimmed before it is read.
+        If the answer were stored on the session's shared stream, it could be trimmed before it is read.
         """
         name = "post-" + secrets.token_hex(9)
         log = self._process.streams.log
@@ -227,7 +227,7 @@ def _messages_path(path: str) -> str:
 
 
 def _without_room(message: Posted) -> bytes:
-    """Return the errors that replace an answer too large to store."""
+    """Return the errors that replace an answer that is too large to store."""
     if isinstance(message, jsonrpc.Request):
         return jsonrpc.encode_error(answer_too_large(), message.id)
     requests = (member for member in message if isinstance(member, jsonrpc.Request))

@@ -1,4 +1,7 @@
-"""The event stream of an HTTP+SSE session: its standalone stream's messages, and the answers it refers to."""
+"""The event stream of an HTTP+SSE session.
+
+It writes the messages of the session's standalone stream, and the answers that this stream refers to.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def _decode_reference(data: bytes) -> StreamReference:
 
 
 class HttpSseStream(EventStream):
-    """The writer of one connection.
+    """The writer of one connection of HTTP+SSE.
 
     Events have no ids, because this transport cannot be resumed (SSE1-06).
     """
@@ -80,7 +83,7 @@ class HttpSseStream(EventStream):
             self._process.background.delivered(reference.stream)
             await streams.log.drop(session, reference.stream)
         except StreamsError:
-            return  # The session ended, or the stream is no longer needed and expires.
+            return  # The session has ended, or the stream has expired.
         except (ClientStalled, OSError) as error:
             log.info("A client of HTTP+SSE stopped reading: %s", type(error).__name__)
             if self._connection is not None:
@@ -97,7 +100,7 @@ class HttpSseStream(EventStream):
             await super()._write(data)
 
     async def _prime(self, reference: StreamReference) -> None:
-        """Send the address for POSTs before any other event (SSE1-01)."""
+        """Send the URL for POSTs before any other event (SSE1-01)."""
         address = f"{self._messages_path}?session_id={self._session.id}"
         await self._write(sse.encode_event(address.encode(), event="endpoint"))
 
@@ -106,15 +109,15 @@ class HttpSseStream(EventStream):
         return sse.encode_event(message, event="message")
 
     async def _found_again(self, stream: str) -> int:
-        """Raise StreamUnknown: the referenced streams are lost with the stream that named them."""
+        """Raise StreamUnknown, because the references to other streams are lost with this stream."""
         raise StreamUnknown("Redis has lost the streams of this connection.")
 
     async def _tell_gap(self) -> None:
-        """Close the connection: a client must not wait for an answer that was trimmed."""
+        """Close the connection, because a client must not wait for an answer that was trimmed."""
         raise ClientStalled
 
     async def _send_away(self) -> None:
-        """Do nothing: the client cannot resume, so there is no reconnection time to send."""
+        """Do nothing. The client cannot resume, so there is no reconnection time to send."""
 
     def _rotation(self) -> float:
         return float("inf")

@@ -1,6 +1,6 @@
-"""Requests of 2026-07-28 over stdio: independent of each other, answered as they become ready.
+"""Requests of 2026-07-28 over stdio. They are independent, and each is answered as soon as it is ready.
 
-The revision belongs to a message, not to the connection (STDIO-09). There are no headers to compare.
+Each message has its own revision (STDIO-09). There are no headers to compare with the message.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Exchanges:
         return bool(self._served) and envelope.names_modern({}, message.params)
 
     async def begin(self, request: jsonrpc.Request, frame: bytes) -> None:
-        """Start to serve a request. Refuse it if another open request has its id (RPC-04)."""
+        """Start to serve a request. Refuse the request if another open request has the same id (RPC-04)."""
         catalogue = self._process.views.of(self._principal.permissions)
         try:
             if request.id in self._open:
@@ -86,7 +86,7 @@ class Exchanges:
         """End subscriptions with their closing messages (CAN-07), and stop all other requests."""
         self._connections.drain()
         if self._listening:
-            # With a timeout, because the reader may have disconnected.
+            # The wait has a timeout, because the client may no longer read.
             await asyncio.wait(self._listening, timeout=ENDING_SECONDS)
         pending = list(self._open.values())
         for task in pending:
@@ -101,7 +101,7 @@ class Exchanges:
             self._end()  # The client no longer reads.
 
     def _admit(self, request: jsonrpc.Request, catalogue: CatalogueView) -> Exchange:
-        """Check the request in the order of ERA-10, without the checks for HTTP."""
+        """Check the request in the order of ERA-10, without the checks of HTTP, and return its exchange."""
         said = envelope.read(request.params)
         if said.version not in self._served:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)
@@ -121,7 +121,7 @@ class Exchanges:
         reply: ExchangeReply | None = None
         try:
             reply = await self._process.dispatcher.exchange(asked, request, frame)
-            # While one message is written, others and the answer may arrive.
+            # During a write, further messages and the answer may arrive.
             while not reply.is_plain:
                 await reply.changed(LOOK_SECONDS)
                 for message in reply.take():

@@ -12,9 +12,9 @@ _MAX_HEADERS: Final = 4096
 
 
 class Framing:
-    """Parses messages from a client and frames answers in the client's format (DLG-000-06).
+    """A parser of a client's messages, which also frames answers in the client's format (DLG-000-06).
 
-    A line or body of more than ``limit`` bytes is skipped and yields an error in its place.
+    A line or body of more than ``limit`` bytes is skipped, and ``feed`` returns an error in its place.
     """
 
     def __init__(self, limit: int, *, counted: bool = True) -> None:
@@ -41,7 +41,7 @@ class Framing:
         return escape_separators(message) + b"\n"
 
     def _next(self) -> bytes | ParseError | PayloadTooLarge | None:
-        """Return the next frame, b"" for an empty one, or None if more bytes are needed."""
+        """Return the next frame, b"" for an empty frame, or None if more bytes are needed."""
         if self._headers is None and not self._decide():
             return None
         return self._next_counted() if self._headers else self._next_line()

@@ -1,7 +1,7 @@
-"""Standard input and output, reserved for the protocol: other code that reads or prints is redirected.
+"""Standard input and output, reserved for the protocol. Reads and prints of other code are redirected.
 
-Each has its own thread, because pipes, files and terminals are waited for differently. The threads are
-daemons: a client that does not read must not keep the process from exiting.
+Input and output each have a thread, because pipes, files and terminals have to be waited for in different
+ways. The threads are daemons, because a client that does not read must not keep the process from exiting.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import threading
 from collections.abc import AsyncIterator
 
 CHUNK = 65_536
-# Maximum chunks read ahead of processing.
+# The maximum number of chunks that are read before they are processed.
 AHEAD = 16
 
 
 class Pipes:
-    """The process's standard input and output, taken over. Belongs to one event loop."""
+    """The process's standard input and output, which other code can no longer use.
+
+    An instance belongs to one event loop.
+    """
 
     def __init__(self) -> None:
         self._input, self._output = os.dup(0), os.dup(1)
-        # STDIO-01: print() in any code writes to the log, not between messages.
+        # STDIO-01: print() in other code must not write between messages, so it writes to standard error.
         os.dup2(2, 1)
         sys.stdout = sys.stderr
         with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a device, and only its number is wanted
@@ -81,7 +84,7 @@ class Pipes:
         try:
             self._loop.call_soon_threadsafe(_settle, done, error)
         except RuntimeError:
-            return  # The loop is closed, so nothing waits any more.
+            return  # The loop is closed, so no code waits for the result.
 
 
 def _settle(done: asyncio.Future[None], error: OSError | None) -> None:

@@ -1,6 +1,6 @@
-"""A client over two pipes: requests run concurrently, answers are sent as they become ready.
+"""A client over two pipes. Requests run concurrently, and each answer is sent as soon as it is ready.
 
-The older revisions share one session. Requests of 2026-07-28 are independent of it.
+Requests of older revisions share one session. Requests of 2026-07-28 do not use the session.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StdioServer:
         process.sessions.on_end.append(self._ended)
 
     async def run(self) -> None:
-        """Serve the client, then stop everything in its session (STDIO-04)."""
+        """Serve the client until its input ends, then stop its requests and end its session (STDIO-04)."""
         try:
             async for chunk in self._pipes.chunks():
                 for frame in self._framing.feed(chunk):
@@ -83,7 +83,7 @@ class StdioServer:
             log.info("The session could not be ended: %s", error)  # An operator ended it, or Redis is down.
 
     def _ended(self, session_id: str) -> None:
-        """Stop serving when the session ended, possibly in another process."""
+        """Stop serving if the session that ended is this client's. Another process may have ended it."""
         if self._session is not None and session_id == self._session.id:
             self._pipes.end()
 
@@ -101,7 +101,7 @@ class StdioServer:
             log.info("A stream of a stdio session ended: %s", error)
 
     async def _take(self, frame: bytes | McpError) -> None:
-        """Process one frame. Only requests are served concurrently with later frames."""
+        """Process one frame. Requests are served concurrently with later frames; other messages are not."""
         if isinstance(frame, McpError):
             await self._write(self._error(frame))
             return
@@ -150,10 +150,10 @@ class StdioServer:
         if message.method == "notifications/cancelled" and self._exchanges.cancel(cancelled):
             self._note(message, frame)
         elif self._exchanges.takes(message):
-            self._note(message, frame)  # As over HTTP, other notifications have no meaning in that revision.
+            self._note(message, frame)  # As over HTTP, other notifications have no effect in this revision.
         elif self._session is not None:
             if message.method == "notifications/cancelled" and type(cancelled) in (str, int):
-                # CAN-02: not answered here, where no stream waits for its end.
+                # CAN-02: the request gets no answer. Unlike over HTTP, no stream needs an answer to end.
                 self._silenced |= self._running & {cancelled}
             await self._process.dispatcher.notification(await self._current(), message, frame)
 
@@ -162,7 +162,7 @@ class StdioServer:
         self._process.log.single(None, key, "in", "notification", frame, message.method)
 
     async def _current(self) -> LiveSession:
-        """Return the session and extend its life. Raise SessionNotFound if it has ended."""
+        """Return the session and extend its lifetime. Raise SessionNotFound if it has ended."""
         if self._session is None:
             raise SessionNotFound
         sessions = self._process.sessions
@@ -170,7 +170,7 @@ class StdioServer:
         return sessions.cached(self._session.id, key) or await sessions.load(self._session.id, key)
 
     def _catalogue(self) -> CatalogueView:
-        """Return the client's current view, for one request or check."""
+        """Return the client's view of the current catalogue, for one request or check."""
         return self._process.views.of(self._principal.permissions)
 
     async def _serve(
@@ -223,7 +223,7 @@ class StdioServer:
             reader.close()
 
     async def _listen(self, session: LiveSession) -> None:
-        """Write the server's own messages, and extend the session's life while the client is connected."""
+        """Write the server's own messages until the session ends, and extend the session's lifetime."""
         streams = self._process.streams
         epoch, _ = await streams.log.open(session.id, STANDALONE)
         reader = streams.reader(session.id, STANDALONE, epoch, 0)
@@ -255,7 +255,7 @@ class StdioServer:
         await self._pipes.write(self._framing.encode(message))
 
     def _error(self, error: McpError) -> bytes:
-        """Encode an error. Before 2025-11-25 every error has an id, null if it could not be read (RPC-07)."""
+        """Encode an error. Before 2025-11-25 an error without a request id has the id null (RPC-07)."""
         if error.request_id is None and self._session is not None and self._session.version < V2025_11_25:
             return b'{"jsonrpc":"2.0","id":null,"error":%b}' % jsonrpc.encode(error.to_wire())
         return jsonrpc.encode_error(error)

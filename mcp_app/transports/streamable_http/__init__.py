@@ -1,1 +1,1 @@
-"""The Streamable HTTP transport: one endpoint, a few files by what they own."""
+"""The Streamable HTTP transport: its endpoint, the two eras of the protocol, and event streams."""

@@ -1,4 +1,4 @@
-"""Writes whole HTTP answers: one body, or a refusal."""
+"""Sending of complete HTTP answers: a JSON body or an error."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = tuple[tuple[bytes, bytes], ...]
 
 JSON = (b"content-type", b"application/json")
-# T-POST-17: no cache and no proxy may keep or rewrite an answer.
+# T-POST-17: caches must not store an answer, and proxies must not rewrite it.
 NO_CACHE = (b"cache-control", b"no-cache, no-transform")
-# AUTH-25: a challenge belongs to one client and one moment.
+# AUTH-25: a challenge is valid for one client at one time, so it must not be stored at all.
 NO_STORE = (b"cache-control", b"no-store, no-transform")
 NEVER_STORED = frozenset((401, 403))
 _LENGTHS = tuple((b"content-length", b"%d" % size) for size in range(4096))
@@ -28,12 +28,12 @@ async def send_body(send: Send, status: int, body: bytes, extra: Headers = ()) -
     if body:
         headers = [JSON, cache, length, *extra]
     else:
-        # RFC 9110 section 8.6: a 204 must not say how long the body is that it cannot have.
+        # RFC 9110 section 8.6: a response with status 204 must not have a Content-Length.
         headers = [cache, *extra] if status == 204 else [cache, length, *extra]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 async def send_error(send: Send, error: McpError, extra: Headers = ()) -> None:
-    """Send an error as the body of an HTTP answer (ERA-08: there always is a body)."""
+    """Send an error as an HTTP answer, which always has a body (ERA-08)."""
     await send_body(send, error.http_status, jsonrpc.encode_error(error), (*error.headers, *extra))

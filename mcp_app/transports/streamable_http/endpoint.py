@@ -1,4 +1,4 @@
-"""The application of every endpoint: a request passes the gate, then goes to its era and its verb."""
+"""The ASGI application of every MCP endpoint: checks of a request, then its HTTP method and era."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CORS_HEADERS = (
     b"authorization, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id, "
     b"mcp-method, mcp-name"
 )
-# What a browser may send besides: the mirrored arguments of tools, whose names only they know.
+# Browsers may also send headers that repeat arguments of tools. Their names depend on the tools.
 PARAM_HEADER = re.compile(rb"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}")
 MAX_PARAM_HEADERS = 50
 LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
@@ -83,7 +83,7 @@ class Endpoint:
         self._verbs: Verbs = {"POST": self._post}
         self._allow = ALLOW_MODERN
         if not LEGACY_NAMES.isdisjoint(settings.versions):
-            # T-MOD-10: the newer era has nothing to GET or to DELETE.
+            # T-MOD-10: the modern era has no GET and no DELETE.
             self._verbs |= {"GET": self._get, "DELETE": self._delete}
             self._allow = ALLOW
         process.attach_streams(self.connections)
@@ -93,7 +93,7 @@ class Endpoint:
         await self.serve(self._verbs, self._allow, scope, receive, send)
 
     async def serve(self, verbs: Verbs, allow: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request through the gate to its verb; whatever goes wrong becomes one documented answer."""
+        """Check a request and pass it to the function for its HTTP method. Every error becomes one answer."""
         extra: Headers = ()
         try:
             fields = self._collect(scope["headers"])
@@ -106,14 +106,14 @@ class Endpoint:
             else:
                 await verb(scope, fields, receive, send, extra)
         except (Disconnected, ConnectionError):
-            return  # Some servers raise from send() when the client has gone, as ASGI wants it.
+            return  # The client has disconnected: ASGI lets servers raise this from send().
         except McpError as error:
             await self._refuse(scope, send, error, extra)
         except (SessionEnded, StreamFinished):
             await self._refuse(scope, send, SessionNotFound(), extra)
         except StreamsError:
             await self._refuse(scope, send, Unavailable(NO_REDIS), extra)
-        except Exception:  # noqa: BLE001 - the boundary: whatever went wrong becomes one answer
+        except Exception:  # noqa: BLE001 - at this boundary every error becomes an answer
             await self._refuse(scope, send, _fault(scope), extra)
 
     async def _refuse(self, scope: Scope, send: Send, error: McpError, extra: Headers) -> None:
@@ -121,16 +121,16 @@ class Endpoint:
             await send_error(send, error, extra)
 
     def known(self, fields: Fields, address: str, path: str) -> Principal | None:
-        """Return the principal if no look-up is needed.
+        """Return the principal if this process knows it without a query, else None.
 
-        The Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21).
+        Only the Authorization header identifies a principal, not a cookie or a query (AUTH-06, AUTH-21).
         """
         authorization = fields.get(b"authorization")
         local = authorization is None and is_local(fields, address)
         return self._process.authenticator.known(authorization, local=local, path=path)
 
     async def principal(self, fields: Fields, scope: Scope) -> Principal:
-        """Return the principal. Raises Unauthorized, TooManyRequests, Unavailable."""
+        """Return the principal of a request. Raises Unauthorized, TooManyRequests or Unavailable."""
         authorization, address = fields.get(b"authorization"), address_of(scope)
         local = authorization is None and is_local(fields, address)
         return await self._process.authenticator.authenticate(
@@ -148,15 +148,15 @@ class Endpoint:
         fields: Fields,
         scope: Scope,
     ) -> None:
-        """Raise Forbidden for a message that the scopes of a credential do not cover."""
+        """Raise Forbidden for a message that the credential's scopes do not allow."""
         check_scopes(principal, message, _metadata(fields, scope))
 
     async def message(
         self, fields: Fields, receive: Receive, *, answers: bool
     ) -> tuple[jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid], bytes]:
-        """Return the message of a POST and its bytes. ``answers``: its Accept is checked.
+        """Return the message of a POST and its bytes. With ``answers`` the Accept header is checked.
 
-        Raises UnsupportedMediaType, NotAcceptable, and what reading and parsing raise.
+        Raises UnsupportedMediaType, NotAcceptable, and the errors of reading and parsing.
         """
         if not is_json(fields.get(b"content-type")) or not is_identity(fields.get(b"content-encoding")):
             raise UnsupportedMediaType
@@ -235,7 +235,7 @@ class Endpoint:
     async def _other(self, method: str, fields: Fields, allow: str, send: Send, extra: Headers) -> None:
         if method != "OPTIONS":
             raise MethodNotAllowed(allow=allow)
-        # SEC-05: only an allowed origin got this far, and only it is granted access.
+        # SEC-05: requests of other origins have already been refused, so the preflight grants access.
         preflight = (
             (b"access-control-allow-methods", allow.removesuffix(", OPTIONS").encode()),
             (b"access-control-max-age", b"600"),
@@ -251,16 +251,16 @@ class Endpoint:
 
 
 def opener_of(principal: Principal, fields: Fields, scope: Scope) -> Authenticated:
-    """Return the client of a connection: its credential and its address."""
+    """Return the client of a connection, with the credential to check again later."""
     local = is_local(fields, address_of(scope))
     return Authenticated(principal, fields.get(b"authorization"), local)
 
 
 def is_local(fields: Fields, address: str) -> bool:
-    """Return True if a request comes from this machine and names it.
+    """Return True if a request comes from this machine and its Host header names this machine.
 
-    A proxy on this machine also connects from a loopback address. Its requests are recognized by the public
-    name that they carry, or by the headers that proxies add.
+    A proxy on this machine also connects from a loopback address. Its requests are not local: they have the
+    public host name, or the headers that proxies add.
     """
     if address not in LOOPBACK_ADDRESSES or is_forwarded(tuple(fields)):
         return False
@@ -279,12 +279,12 @@ def _fault(scope: Scope) -> McpError:
 
 def _collect_with_accept(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
     fields = collect(headers)
-    fields.setdefault(b"accept", b"")  # Accepts nothing, where leaving it out says "anything".
+    fields.setdefault(b"accept", b"")  # An empty header accepts nothing. A missing header accepts anything.
     return fields
 
 
 def _allowed_headers(fields: Fields) -> bytes:
-    """Return the header fields that a page of an allowed origin may send, those of arguments included."""
+    """Return the headers that a page of an allowed origin may send, including headers for arguments."""
     asked = fields.get(b"access-control-request-headers", b"").lower().split(b",")
     mirrored = [name for each in asked if PARAM_HEADER.fullmatch(name := each.strip(b" \t"))]
     return b", ".join((CORS_HEADERS, *mirrored[:MAX_PARAM_HEADERS]))

@@ -1,4 +1,4 @@
-"""Writes one stream to one connection: replay, then live, with keep-alives, until either side ends it."""
+"""Writing of a stored stream to a connection: replay, then live events, with keep-alives."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ from mcp_app.transports.streamable_http.sse_response import Authenticated, Clien
 
 GAP = "Earlier messages of this stream are no longer kept."
 
-# What is written at once, when one message is no larger.
+# The maximum size of one write in bytes. A larger message is written alone.
 WRITE_BYTES = 64 * 1024
 log = logging.getLogger("mcp.stream")
 
 
 class EventStream(SseResponse):
-    """The writer of an event stream's connection."""
+    """The writer of one event stream to one connection."""
 
     def __init__(
         self, process: Process, connections: Connections, opener: Authenticated, session: LiveSession
     ) -> None:
         super().__init__(process, connections, opener)
         self._session = session
-        # Up to which revision it is stored that the catalogue was announced to the client.
+        # The catalogue revision that is stored as announced to the client.
         self._stored = session.announced
-        # What was announced by a write that has yet to be finished.
+        # The announcement in a write that has started but not finished.
         self._half_sent: list_changed.Announcement | None = None
-        # Whether nothing is being written: the stream's task waits for events, or reads them.
+        # True if the stream's task waits for events or reads them, and therefore writes nothing.
         self._is_waiting = False
-        # Whether the last event of the stream was written, here or before the client resumed.
+        # True if the last event of the stream was written, on this connection or an earlier one.
         self._is_answered = False
 
     async def run(
@@ -61,7 +61,7 @@ class EventStream(SseResponse):
         token: str = "",
         extra: Headers = (),
     ) -> None:
-        """Follow the stream from the reference's position on; returns when the connection is done with."""
+        """Write the stream from the position of ``reference``, and return when the connection ends."""
         self._replayed = reference.replayed
         streams = self._process.streams
         reader = streams.reader(self._session.id, reference.stream, reference.epoch, reference.after)
@@ -81,7 +81,7 @@ class EventStream(SseResponse):
                     await self._follow(reader, reference.stream, connection, gone)
                 finally:
                     await self._store_announced()
-                await asyncio.sleep(0)  # A client that closed the connection meanwhile is seen to be gone.
+                await asyncio.sleep(0)  # Lets the event loop report a client that has disconnected.
                 if not gone.done():
                     if self._is_answered:
                         self._process.background.delivered(reference.stream)
@@ -89,7 +89,7 @@ class EventStream(SseResponse):
         except ClientStalled:
             log.info("A client stopped reading stream %s and was disconnected", reference.stream)
         except OSError:
-            log.info("A client of stream %s disconnected", reference.stream)  # ASGI: send() says so
+            log.info("A client of stream %s disconnected", reference.stream)  # ASGI: send() raises OSError
         finally:
             reader.close()
 
@@ -106,7 +106,7 @@ class EventStream(SseResponse):
                 self._is_waiting = True
                 events = await self._next(reader, stream, max(self._pause(), 0.01))
             except (StreamUnknown, StreamFinished, McpError):
-                return  # The session ended, or the stream has no writer any more.
+                return  # The session has ended, or the stream no longer has a writer.
             except StreamsError:
                 await asyncio.sleep(1)
                 events = []
@@ -131,7 +131,7 @@ class EventStream(SseResponse):
                 return
 
     async def _next(self, reader: Reader, stream: str, seconds: float) -> list[Event]:
-        """Return the next events. A stream that Redis lost is read from its new beginning (R12)."""
+        """Return the next events. If Redis lost the stream, continue at the start of its new epoch (R12)."""
         try:
             return await reader.next(seconds)
         except StreamUnknown:
@@ -141,7 +141,7 @@ class EventStream(SseResponse):
     async def _found_again(self, stream: str) -> int:
         """Return the new epoch of a lost stream that is still written.
 
-        Raises StreamUnknown, StreamFinished and McpError for others.
+        Raises StreamUnknown, StreamFinished or McpError for other streams.
         """
         process, session = self._process, self._session
         if stream == STANDALONE or (session.id, stream) in process.dispatcher.writing:
@@ -152,17 +152,17 @@ class EventStream(SseResponse):
         return found[1].epoch
 
     async def _write_events(self, stream: str, events: list[Event]) -> bool:
-        """Write events in order; True when the connection is to be closed after them."""
+        """Write events in order. Return True if the connection must be closed after them."""
         chunks: list[bytes] = []
         waiting, closed, is_final = 0, False, False
         for event in events:
             position = EventId(stream, event.epoch, event.offset).encode()
             if event.kind == "close":
-                # T-POST-14: older clients cannot come back for the rest. And a client that did come back must
-                # not be sent away again by the close that made it come.
+                # T-POST-14: older clients cannot reconnect for the rest. A client that already reconnected
+                # because of this close must not be closed by it again.
                 if self._session.version < V2025_11_25 or event.offset <= self._replayed:
                     continue
-                # With an id of its own: a client that resumes from it does not meet the same close again.
+                # The close has its own event id, so a client that resumes after it does not get it again.
                 chunks.append(sse.encode_event(b"", position, int(event.data)))
                 closed = True
                 break
@@ -170,7 +170,7 @@ class EventStream(SseResponse):
                 chunks.append(sse.encode_event(event.data, position))
                 waiting += len(chunks[-1])
                 if waiting >= WRITE_BYTES:
-                    # In pieces: what one write takes waits twice for a client that reads slowly (R16).
+                    # Writes are split, because each is buffered twice for a client that reads slowly (R16).
                     await self._write(b"".join(chunks))
                     chunks, waiting = [], 0
             closed = is_final = event.kind == "final"
@@ -183,13 +183,16 @@ class EventStream(SseResponse):
         return closed
 
     async def _is_silenced(self, event: Event) -> bool:
-        """CAN-02: the stream still has to end, with the answer or, if so set, without it."""
+        """Return True if the event answers a request that its client cancelled (CAN-02).
+
+        The stream still ends. With the setting ``answer_cancelled`` such answers are written.
+        """
         if self._settings.answer_cancelled:
             return False
         return await unanswered_requests.covers(self._process.streams, self._session.id, event.data)
 
     async def _prime(self, reference: StreamReference) -> None:
-        """T-POLL-01, T-POLL-02: an id to resume from before anything happened, but only for 2025-11-25."""
+        """Send a first event id, from which clients of 2025-11-25 can resume (T-POLL-01, T-POLL-02)."""
         if self._session.version >= V2025_11_25:
             position = EventId(reference.stream, reference.epoch, reference.after)
             await self._write(sse.encode_priming(position.encode()))
@@ -197,22 +200,25 @@ class EventStream(SseResponse):
             await self._write(sse.KEEP_ALIVE)
 
     async def _send_away(self) -> None:
-        """Send the time after which the client reconnects: this connection ends before its stream."""
+        """Send the time after which the client reconnects, because this connection ends before its stream."""
         await self._write(sse.encode_retry(self._settings.stream_retry_ms))
 
     def _encode(self, message: bytes) -> bytes:
-        """Encode a message without an event id: clients cannot resume from it."""
+        """Encode a message without an event id, so that clients do not resume from it."""
         return sse.encode_event(message)
 
     async def _tell_gap(self) -> None:
-        """T-RES-08: what was trimmed is not passed over in silence; the answer is still to come."""
+        """Tell the client that earlier messages were trimmed (T-RES-08). The answer still follows."""
         await self._write(b": %b\n\n" % GAP.encode())
         if at_least("warning", self._session.log_level):
             params = {"level": "warning", "logger": "mcp.stream", "data": GAP}
             await self._write(self._encode(jsonrpc.encode_notification("notifications/message", params)))
 
     async def _announce_catalogue(self) -> None:
-        """Send what changed since the last announcement to this client; while Redis is away, later."""
+        """Send the catalogue changes since the last announcement to this client.
+
+        If Redis is unavailable, the changes are sent later.
+        """
         try:
             found, revision = await list_changed.due(self._process.streams, self._session, self._catalogue())
         except StreamsError:
@@ -227,7 +233,7 @@ class EventStream(SseResponse):
         """Announce catalogue changes, or end the stream of a deleted server."""
         catalogue = self._catalogue()
         if catalogue.server.removed:
-            connection.stop()  # A client that returns finds out that its server was deleted.
+            connection.stop()  # A client that reconnects gets an error, because its server was deleted.
         else:
             self._announce(connection, catalogue)
 
@@ -248,7 +254,7 @@ class EventStream(SseResponse):
     async def _finish(self) -> None:
         await super()._finish()
         if self._half_sent is not None:
-            # Only what was sent is noted: of the rest, a client that comes back must hear.
+            # The announcement is recorded after its write, so that a lost one is repeated on reconnection.
             due, self._half_sent = self._half_sent, None
             self._note_announced(due.notices, due.revision)
 
@@ -257,14 +263,15 @@ class EventStream(SseResponse):
         self._session.announced = revision
 
     def _catalogue(self) -> CatalogueView:
-        """Return the newest view of the client: the stream outlives snapshots."""
+        """Return the client's view of the current catalogue, because the stream outlives snapshots."""
         return self._process.views.of(self._principal.permissions, self._session.path)
 
     async def _store_announced(self) -> None:
-        """Store the announced revision for the client's next connection, which waits for this one's lease.
+        """Store the announced revision for the client's next connection.
 
-        So no announcement waits for Redis, and of thousands at once not all write to it at once. If the
-        process is killed before, the announcement is repeated.
+        The next connection waits for this connection's lease, so it reads the stored revision. Announcements
+        themselves do not wait for Redis, and thousands of streams do not write to it at the same time. If the
+        process is killed first, the announcement is repeated.
         """
         announced = self._session.announced
         if announced == self._stored:
@@ -277,7 +284,7 @@ class EventStream(SseResponse):
             self._stored = announced
 
     async def _check(self, connection: StreamReader) -> bool:
-        """Authenticate again, however busy the stream is; False to end it (S5, AUTH-18)."""
+        """Authenticate again, and return False if the stream must end (S5, AUTH-18)."""
         connection.stale = False
         try:
             principal = await self._authenticate()
@@ -287,13 +294,16 @@ class EventStream(SseResponse):
             if connection.token and not await self._process.standalone.renew(self._session, connection.token):
                 return False
         except (StreamsError, Unavailable):
-            return True  # It cannot be checked now: a short outage must not disconnect every reader.
+            return True  # The check is not possible now. A short outage must not disconnect every reader.
         except McpError:
             return False
         return True
 
     def _rotation(self) -> float:
-        """Return when to close, so that a restart looks like churn; never if clients cannot resume."""
+        """Return the time to close the connection, or infinity if clients cannot resume.
+
+        Regular closing makes a restart of the server look like an ordinary reconnection.
+        """
         if self._session.version < V2025_11_25:
             return float("inf")
         jitter = random.uniform(0.8, 1.0)  # noqa: S311 - spreads reconnects, hides nothing
@@ -301,7 +311,7 @@ class EventStream(SseResponse):
 
 
 async def _noted(note: Awaitable[None]) -> None:
-    """Take a note of what was sent; without it something is sent twice, which is no reason to hang up."""
+    """Store the state of what was sent. If that fails, something is sent twice, so only log the error."""
     try:
         await note
     except StreamsError as error:

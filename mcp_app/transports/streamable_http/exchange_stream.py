@@ -1,4 +1,4 @@
-"""Writes the answer to one modern request: one JSON body, or a stream once something must come first."""
+"""Writing of the answer to a modern request: a JSON body, or a stream if messages precede the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
 from mcp_app.transports.streamable_http.request_body import Receive
 from mcp_app.transports.streamable_http.sse_response import Authenticated, ClientStalled, SseResponse
 
-# How long a request may still take when the process is asked to stop: its answer cannot be resumed.
+# The time that a request still has when the process stops. Its answer cannot be resumed elsewhere.
 STOPPING_SECONDS = 3.0
 
 log = logging.getLogger("mcp.stream")
@@ -44,9 +44,9 @@ class ExchangeStream(SseResponse):
         record_id: str,
         extra: Headers = (),
     ) -> bool:
-        """Answer; False when the client went away before, or may not be answered any more.
+        """Send the answer. Return False if the client disconnected before it or may no longer receive it.
 
-        Raises McpError while nothing is sent yet: T-SSE-05, an error can still have its status.
+        Raises McpError if nothing has been sent yet, so that the error can have its HTTP status (T-SSE-05).
         """
         reply, self._send, self._extra = self._reply, send, extra
         if reply.is_plain:
@@ -62,7 +62,7 @@ class ExchangeStream(SseResponse):
             log.info("A client stopped reading its response and was disconnected")
             return False
         except OSError:
-            return False  # ASGI: send() says that the client went away.
+            return False  # ASGI: send() raises OSError if the client has disconnected.
         except McpError:
             if self._streaming:
                 return False
@@ -112,18 +112,17 @@ class ExchangeStream(SseResponse):
         await self._write(b"".join(chunks))
 
     async def _check(self) -> None:
-        """S5, AUTH-18: raises what a new request would be refused with."""
+        """Authenticate again. Raises the error that a new request would get (S5, AUTH-18)."""
         try:
             self._principal = await self._authenticate()
         except Unavailable:
-            # The credential cannot be checked now: a short outage changes nothing, but does not prolong a
-            # key.
+            # The check is not possible now. A short outage changes nothing, but an expired key stays expired.
             if self._is_expired():
                 raise
 
 
 def _status(reply: ExchangeReply) -> int:
-    """T-MOD-08: the status of an answer that is all there is; only errors are looked into, they are few."""
+    """Return the HTTP status of an answer that is sent as one JSON body (T-MOD-08)."""
     if reply.error is not None:
         return http_status_for(fitted(reply.error, V2026_07_28), V2026_07_28)
     if reply.outcome in ("ok", "tool_error") or b'"error"' not in reply.answered:

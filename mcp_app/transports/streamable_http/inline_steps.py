@@ -1,7 +1,7 @@
-"""Begins what a waiting task would await next, without waking it.
+"""Start of an awaitable on behalf of a waiting task, without waking the task.
 
-To wake a task, let it look around and send it to sleep again costs several times what it then writes. Most
-writes never wait: for them the task may sleep on. One that does wait is left to its task to go on with.
+Waking a task for one write costs several times as much as the write. Most writes finish without waiting, and
+the task need not wake for them. If a write has to wait, its task continues it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 
 
 def begin(work: Awaitable[Any], task: asyncio.Task[Any]) -> Awaitable[None] | None:
-    """Run ``work`` on behalf of ``task`` up to where it first waits; what is left of it, None if nothing is.
+    """Run ``work`` on behalf of ``task`` until it first waits. Return the rest, or None if it has finished.
 
-    The task must be waiting for something else, and no other may be running: call it from a callback of the
-    event loop. What is left is for that task to await; if the work failed, that is the exception.
+    Call this from a callback of the event loop, because ``task`` must be waiting and no other task may be
+    running. ``task`` must await the returned rest, which raises the exception of ``work`` if it failed.
     """
     loop = task.get_loop()
     steps = work.__await__()
-    # Timeouts and cancel scopes, which whatever wraps the application may have put around this, name a task.
+    # Code that wraps the application may use timeouts and cancel scopes, which need a current task.
     asyncio._enter_task(loop, task)
     try:
         awaited = next(steps)
     except StopIteration:
         return None
-    except Exception as error:  # noqa: BLE001 - the work's own faults are its task's to handle
+    except Exception as error:  # noqa: BLE001 - the task of the work handles its errors
         return _failure(error)
     finally:
         asyncio._leave_task(loop, task)
@@ -45,7 +45,7 @@ def _rest(steps: Generator[Any, Any, Any], awaited: Any) -> Generator[Any, Any, 
     while True:
         try:
             yield awaited
-        except BaseException as error:  # noqa: BLE001 - a cancellation is for the work to hear of
+        except BaseException as error:  # noqa: BLE001 - the work receives cancellations as well
             proceed = partial(steps.throw, error)
         else:
             proceed = partial(next, steps)

@@ -1,4 +1,7 @@
-"""2025-03-26 to 2025-11-25: POST, GET and DELETE within a session; a broken connection is not a cancel."""
+"""Requests of 2025-03-26 to 2025-11-25: POST, GET and DELETE within a session.
+
+A broken connection does not cancel a request.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ Fields = dict[bytes, bytes]
 
 
 class Legacy:
-    """Decides what a request of the legacy era means."""
+    """The handling of requests of the legacy era."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -47,7 +50,7 @@ class Legacy:
         routing = process.settings.routing_headers
         self._compares = routing != dialects.OFF
         self._strict = routing == dialects.STRICT
-        # Where a modern revision is served, no message of that era comes here.
+        # True if no modern revision is served. Otherwise ``Modern`` takes all modern messages.
         self._alone = not any(map(is_modern, process.settings.versions))
 
     async def post(
@@ -63,7 +66,7 @@ class Legacy:
         self.check(fields, message, catalogue)
         dispatcher = self._dispatcher
         if isinstance(message, jsonrpc.Request) and message.method == "initialize":
-            # SES-12: a session id beside it means nothing; initialize always opens a new session.
+            # SES-12: a session id in the headers is ignored, because initialize always opens a new session.
             return await dispatcher.initialize(principal, catalogue, message, body, address), None
         path = catalogue.server.path
         session = self.known(fields, principal, path) or await self._load(fields, principal, path)
@@ -85,9 +88,9 @@ class Legacy:
         return ACCEPTED, session
 
     async def end(self, session: LiveSession) -> Answered:
-        """End a session as its client asked."""
+        """End a session at its client's request, and return the answer."""
         await self._dispatcher.end_session(session, ENDED_BY_CLIENT)
-        # SES-06 leaves the choice; older clients take a 204 for a failure and say so.
+        # SES-06 leaves the status open. It is 200, because older clients report a 204 as a failure.
         return ENDED
 
     def check(
@@ -119,10 +122,10 @@ class Legacy:
                 interim_headers.check_params(fields, message, schema, strict=self._strict)
 
     def known(self, fields: Fields, principal: Principal, path: str) -> LiveSession | None:
-        """Return the session that a request to ``path`` names, if this process has it in memory.
+        """Return the session that a request to ``path`` names, or None if it is not in this process's memory.
 
-        Raises Refused (400) for a request that names none, SessionNotFound for one of another transport or
-        server.
+        Raises Refused (400) for a request without a session id, and SessionNotFound for a session of another
+        transport or server.
         """
         named = fields.get(SESSION_HEADER)
         if named is None:
@@ -131,7 +134,7 @@ class Legacy:
         return None if session is None else _agreed(session, fields, path)
 
     async def _load(self, fields: Fields, principal: Principal, path: str) -> LiveSession:
-        """Return a session that is not ``known``. Raises SessionNotFound."""
+        """Load the session that a request names. Raises SessionNotFound."""
         named = fields[SESSION_HEADER].decode("latin-1")
         return _agreed(await self._sessions.load(named, principal.key), fields, path)
 
@@ -152,7 +155,7 @@ class Legacy:
         return session, StreamReference(STANDALONE, *position), token
 
     async def _resume(self, session: LiveSession, last: bytes) -> tuple[LiveSession, StreamReference, str]:
-        """T-RES-03 to T-RES-05: the stream the event id names, if it is one of this session's."""
+        """Return the stream that the event id names, if it belongs to this session (T-RES-03 to T-RES-05)."""
         position = event_id.parse(last.decode("latin-1"))
         head = await self._process.streams.log.head(session.id, position.stream)
         known = head is not None and head.epoch == position.epoch and head.offset >= position.offset
@@ -161,7 +164,7 @@ class Legacy:
         if head is None or head.epoch != position.epoch:
             return await self._restored(session, position.stream)
         if await self._process.background.complete(session.id, position.stream):
-            # Redis may have been set back in time: what this client saw last is then beyond the end (R12).
+            # If Redis was restored to an earlier state, the client's position may be past the end (R12).
             position = replace(position, offset=min(position.offset, head.offset))
         elif head.offset < position.offset:
             raise event_id.InvalidEventId(UNKNOWN_EVENT)
@@ -176,10 +179,10 @@ class Legacy:
         return session, reference, token
 
     async def _afresh(self, session: LiveSession) -> tuple[LiveSession, StreamReference, str]:
-        """Return the standalone stream to a client with an earlier epoch: Redis was emptied or restored.
+        """Return the standalone stream to a client whose event id has an earlier epoch.
 
-        A client that keeps its id would repeat a refused request without end. Each session has one such
-        stream, so the id of another session opens only this session's own.
+        The epoch changes if Redis is emptied or restored. If the id were refused, the client could repeat the
+        request without end. Each session has one standalone stream, so the id can only open that stream.
         """
         token = secrets.token_hex(8)
         async with self._lease(session, token):
@@ -195,8 +198,8 @@ class Legacy:
     async def _restored(self, session: LiveSession, stream: str) -> tuple[LiveSession, StreamReference, str]:
         """Return a stream that Redis lost (R12).
 
-        Either its background call has the answer in the database, or this process still writes it. Other
-        streams cannot be restored: their writer is elsewhere.
+        The stream can be restored if its background call has the answer in the database, or if this process
+        still writes the stream. Raises InvalidEventId for other streams.
         """
         if (session.id, stream) in self._dispatcher.writing:
             owner = session.principal_key
@@ -210,7 +213,7 @@ class Legacy:
 
     @asynccontextmanager
     async def _lease(self, session: LiveSession, token: str) -> AsyncIterator[None]:
-        """Release the lease if opening its stream fails: the next connection must be able to acquire it."""
+        """Release the lease if its stream cannot be opened, so that the next connection can acquire it."""
         try:
             yield
         except StreamsError:
@@ -226,14 +229,14 @@ class Legacy:
 
 
 def _agreed(session: LiveSession, fields: Fields, path: str) -> LiveSession:
-    """Return a session that serves the request which names it; raises SessionNotFound if it may not."""
+    """Return the session if it may serve this request. Raises SessionNotFound otherwise."""
     if session.path != path:
         raise SessionNotFound
     if session.transport:
         raise SessionNotFound("This session belongs to the HTTP+SSE transport: POST to /messages/.")
     version = fields.get(VERSION_HEADER)
     if version is not None and version != session.version.encode() and not session.warned_version:
-        # VER-06: the session's revision was negotiated; a differing header is served by it.
+        # VER-06: the negotiated revision applies, even if the header names another revision.
         session.warned_version = True
         log.warning(
             "Session of %.40r sends version %.20r after negotiating %s",
@@ -247,7 +250,7 @@ def _agreed(session: LiveSession, fields: Fields, path: str) -> LiveSession:
 def _refuse_modern(
     fields: Fields, message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]
 ) -> None:
-    """Refuse a modern message with an error that makes its sender fall back to initialize (ERA-08)."""
+    """Refuse a modern message with an error that makes the client fall back to initialize (ERA-08)."""
     check_version(fields, message.id if isinstance(message, jsonrpc.Request) else None)
     if isinstance(message, list | jsonrpc.Response):
         return
@@ -258,7 +261,7 @@ def _refuse_modern(
 
 
 def check_version(fields: Fields, request_id: str | int | None = None) -> None:
-    """VER-04: a version header that names no revision of ours is refused."""
+    """Raise Refused if the version header is not the name of a legacy revision (VER-04)."""
     if VERSION_HEADER in fields and is_modern(text := header_version(fields)):
         raise _unsupported(text, request_id)
 

@@ -1,7 +1,7 @@
-"""Writes one subscription of 2026-07-28 to one connection, until either side ends it.
+"""Writing of a subscription of 2026-07-28 to a connection, until either side ends it.
 
-An idle one costs little: it has no task but that of its request, which waits for the client to go away and is
-interrupted when there is something to tell.
+An idle subscription costs little. Its only task is that of the request, which waits for the client to
+disconnect and is interrupted for notifications.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger("mcp.stream")
 
 
 class ListenStream(SseResponse):
-    """The writer of a subscription's connection; ``open``, then ``run``."""
+    """The writer of a subscription to a connection. Call ``open``, then ``run``."""
 
     __slots__ = (
         "_acknowledgement",
@@ -62,7 +62,7 @@ class ListenStream(SseResponse):
         payload: bytes,
         address: str,
     ) -> None:
-        """Subscribe; raises TooManyRequests and InvalidParams while that can still be a plain answer."""
+        """Subscribe. Raises TooManyRequests or InvalidParams, which can still be sent as a plain answer."""
         principal = self._principal
         self._connections.admit(principal.key)
         self._subscription, self._acknowledgement = await self._subscriptions.open(
@@ -76,7 +76,7 @@ class ListenStream(SseResponse):
     async def run(
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send, extra: Headers = ()
     ) -> None:
-        """Tell what is due until the client goes away or the server ends it."""
+        """Write notifications until the client disconnects or the server ends the subscription."""
         reason = GONE
         try:
             await self._begin(scope, send, extra)
@@ -89,21 +89,21 @@ class ListenStream(SseResponse):
             reason = STALLED
             log.info("A client stopped reading its subscription and was disconnected")
         except OSError:
-            pass  # ASGI: send() says that the client went away.
+            pass  # ASGI: send() raises OSError if the client has disconnected.
         finally:
             self._connections.remove(self._connection)
             self._subscriptions.close(self._subscription, reason)
 
     def wake(self) -> None:
-        """There may be something to tell, or to end."""
+        """Wake the task, which writes pending notifications or ends the subscription."""
         self._woken = True
         if self._nap is not None:
             nap, self._nap = self._nap, None
-            if not nap.expired():  # Its time may be up in this very turn of the loop.
+            if not nap.expired():  # The timeout may already have expired in this turn of the event loop.
                 nap.reschedule(0.0)
 
     def tell(self) -> None:
-        """There is something to tell: write it at once if nothing hinders, else have it written."""
+        """Write pending notifications synchronously if possible, or wake the task to write them."""
         clear = self._nap is not None and self._unfinished is None and not self._connection.stopping
         if not clear or self._connection.stale or self._is_check_due():
             self.wake()
@@ -116,7 +116,7 @@ class ListenStream(SseResponse):
         return b"".join([sse.encode_event(each) for each in self._subscriptions.take(self._subscription)])
 
     async def _tell(self, receive: Receive) -> str:
-        """Write what is due; returns why it ends."""
+        """Write notifications as they become due. Return the reason for the end of the subscription."""
         while True:
             await self._finish()
             if due := self._due():
@@ -131,7 +131,7 @@ class ListenStream(SseResponse):
                 return GONE
 
     async def _rest(self, receive: Receive) -> bool:
-        """Wait for news, or until it is time to look; False when the client has gone."""
+        """Wait for a wake-up or the next check. Return False if the client has disconnected."""
         if not self._woken:
             try:
                 async with asyncio.timeout(max(self._pause(), 0.0)) as self._nap:
@@ -146,7 +146,7 @@ class ListenStream(SseResponse):
         return True
 
     async def _is_still_allowed(self) -> bool:
-        """Authenticate again, however much there is to send (SUB-10, S5)."""
+        """Authenticate again if that is due, and return False if it fails (SUB-10, S5)."""
         if self._is_expired():
             return False
         if not self._is_check_due() and not self._connection.stale:
@@ -156,7 +156,7 @@ class ListenStream(SseResponse):
         try:
             principal = await self._authenticate()
         except Unavailable:
-            return True  # It cannot be checked now: a short outage must not disconnect every listener.
+            return True  # The check is not possible now. A short outage must not disconnect every listener.
         except McpError:
             return False
         self._principal = self._subscription.principal = principal

@@ -1,4 +1,4 @@
-"""2026-07-28: each POST stands alone; headers and ``_meta`` are checked in one order, then it is served."""
+"""Requests of 2026-07-28, which are independent. Headers and ``_meta`` are checked in one fixed order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Body = jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]
 
 
 class Modern:
-    """Decides what a message of the modern era means."""
+    """The handling of messages of the modern era."""
 
     def __init__(self, process: Process, connections: Connections) -> None:
         self._process = process
@@ -52,7 +52,7 @@ class Modern:
         self._served = frozenset(filter(is_modern, self._versions))
 
     def takes(self, fields: Fields, message: Body) -> bool:
-        """Return True for a message of this era, if the revision is switched on."""
+        """Return True for a message of this era, if the settings enable a modern revision."""
         if not self._served:
             return False
         params = message.params if isinstance(message, jsonrpc.Request | jsonrpc.Notification) else {}
@@ -63,7 +63,7 @@ class Modern:
         return envelope.header_version(fields) in self._served
 
     def refuse_verb(self, fields: Fields) -> None:
-        """ERA-09, T-MOD-10: there is nothing to GET or to DELETE in this era."""
+        """Raise MethodNotAllowed for a GET or DELETE of this era (ERA-09, T-MOD-10)."""
         if self.is_named(fields):
             raise MethodNotAllowed(allow="POST")
 
@@ -119,7 +119,7 @@ class Modern:
         opener: Authenticated,
         extra: Headers,
     ) -> None:
-        """Send what comes on the reply; the call is cancelled if the client leaves before its answer."""
+        """Send the messages and the answer of the reply. If the client disconnects first, cancel the call."""
         stream = ExchangeStream(self._process, self._connections, opener, reply)
         done = False
         try:
@@ -135,7 +135,7 @@ class Modern:
     def admit(
         self, fields: Fields, request: jsonrpc.Request, principal: Principal, catalogue: CatalogueView
     ) -> Exchange:
-        """Check the rungs of ERA-10 between the parser and the handler, in their order."""
+        """Apply the checks of ERA-10 between parser and handler in their order, and return the exchange."""
         params, method = request.params, request.method
         if catalogue.server.removed:
             raise ServerNotFound
@@ -156,7 +156,7 @@ class Modern:
     def _take_in(
         self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal
     ) -> None:
-        """T-MOD-06: no notification of a client means anything here; it is logged and dropped."""
+        """Log and drop a notification, because client notifications have no effect in this era (T-MOD-06)."""
         routing_headers.check_values(fields)
         version = envelope.header_version(fields)
         if not version:
@@ -175,7 +175,7 @@ class Modern:
         catalogue: CatalogueView,
         extra: Headers,
     ) -> None:
-        """ERA-08, T-MOD-12: the answer to what no handler has seen."""
+        """Send the error for a message that was refused before a handler ran (ERA-08, T-MOD-12)."""
         request = message if isinstance(message, jsonrpc.Request) else None
         known = fitted(error, V2026_07_28)
         encoded = jsonrpc.encode_error(known, request.id if request else None)
@@ -185,12 +185,15 @@ class Modern:
 
 
 def address_of(scope: MutableMapping[str, Any]) -> str:
-    """Return the network address of a request's sender, as the server knows it."""
+    """Return the network address of a request's sender, as the ASGI server reports it."""
     return scope["client"][0] if scope.get("client") else ""
 
 
 def _check_arguments(fields: Fields, params: dict[str, Any], catalogue: CatalogueView) -> None:
-    """XMH-07, XMH-08; what is no call of a known tool is refused for that further on."""
+    """Raise HeaderMismatch if headers and arguments of a tool call differ (XMH-07, XMH-08).
+
+    Calls of unknown tools and wrong types are refused later.
+    """
     name, arguments = params.get("name"), params.get("arguments", {})
     tool = catalogue.tool(name) if type(name) is str else None
     if tool is None or not tool.param_headers or type(arguments) is not dict:

@@ -1,4 +1,4 @@
-"""Reads a request body within its limits, before anything else is done with it (T-POST-11, S10)."""
+"""Reading of request bodies within limits, which precedes all other work (T-POST-11, S10)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 class Disconnected(Exception):
-    """The client went away before its request was complete."""
+    """The client disconnected before its request was complete."""
 
 
 class BodyReader:
-    """Reads bodies of at most ``limit`` bytes that arrive within ``seconds``.
+    """A reader of bodies of at most ``limit`` bytes that arrive within ``seconds``.
 
-    One sweep a second over the bodies being read replaces a timer for each: nearly all are here already.
+    One sweep per second over the pending bodies replaces a timer for each body, because nearly all bodies
+    have already arrived.
     """
 
     def __init__(self, limit: int, seconds: float) -> None:
@@ -33,8 +34,8 @@ class BodyReader:
     async def read(self, receive: Receive, content_length: bytes | None) -> bytes:
         """Read the whole body.
 
-        Raises PayloadTooLarge (on the declared length, before a byte is read), Refused (400 for a length that
-        is none, 408 for a body that dribbles in), and Disconnected.
+        Raises PayloadTooLarge, which for a declared length happens before a byte is read. Raises Refused: 400
+        for an invalid length, 408 for a body that arrives too slowly. Raises Disconnected.
         """
         if content_length is not None and declared_length(content_length) > self._limit:
             raise self._too_large()
@@ -90,8 +91,8 @@ class BodyReader:
 
 
 def declared_length(declared: bytes) -> int:
-    """Return the value of a Content-Length header; raise Refused (400) if it is not a length."""
+    """Return the value of a Content-Length header. Raises Refused (400) if the value is not a length."""
     if not declared.isdigit():
         raise Refused("The Content-Length header must be a number.")
-    # Python refuses to read numbers of thousands of digits.
+    # Python refuses to parse numbers with thousands of digits.
     return int(declared) if len(declared) < 20 else sys.maxsize

@@ -1,4 +1,4 @@
-"""Answers in the one form that a client accepts: a stream's answer as JSON, or a JSON body as a stream."""
+"""Answers for clients that accept one form only: a stream as JSON, or a JSON body as a stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.protocol.http import sse
 from mcp_app.transports.streamable_http.answers import JSON, Send, send_body, send_error
 
 EVENT_STREAM = (b"content-type", b"text/event-stream")
-# Of a batch in all; an event stream would hold none of it in memory.
+# The maximum size of all answers to a batch. They are collected in memory, unlike those of a stream.
 MOST_BYTES = 16 * 1024 * 1024
 TOO_LARGE = "The answers are too large for one JSON body: accept 'text/event-stream', too."
 LOST = "The server closed this answer before it was complete. Send the request again."
@@ -21,7 +21,7 @@ LOST = "The server closed this answer before it was complete. Send the request a
 class AsJson:
     """A ``send`` of ASGI that keeps the responses of an event stream and sends them as one body.
 
-    Messages other than responses have no place in it and are left out.
+    Messages other than responses are dropped, because the body can contain only responses.
     """
 
     def __init__(self, send: Send, *, batch: bool) -> None:
@@ -32,7 +32,7 @@ class AsJson:
         self._bytes = 0
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        """Take one message of the application."""
+        """Send or collect one ASGI message of the application."""
         if message["type"] == "http.response.start" and EVENT_STREAM in message["headers"]:
             kept = (b"mcp-session-id", b"access-control-", b"vary")
             self._headers = tuple([pair for pair in message["headers"] if pair[0].startswith(kept)])
@@ -45,7 +45,7 @@ class AsJson:
 
     def _keep(self, responses: list[bytes]) -> None:
         self._bytes += sum(map(len, responses))
-        # A batch has many answers, each as large as allowed; a single one is bounded by itself.
+        # The answers to a batch are bounded together. A single answer already has its own bound.
         self._responses = [] if self._is_too_large() else [*self._responses, *responses]
 
     def _is_too_large(self) -> bool:
@@ -70,7 +70,7 @@ class AsStream:
         self._whole = False
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        """Take one message of the application."""
+        """Send or collect one ASGI message of the application."""
         if (
             message["type"] == "http.response.start"
             and message["status"] == 200
@@ -86,7 +86,7 @@ class AsStream:
 
 
 def _responses(chunk: bytes) -> list[bytes]:
-    """Return the responses among the whole events of one piece of a stream."""
+    """Return the responses in a part of a stream that consists of complete events."""
     found = []
     for event in chunk.split(b"\n\n"):
         lines = [line[6:] for line in event.split(b"\n") if line.startswith(b"data: ")]

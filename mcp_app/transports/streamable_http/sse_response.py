@@ -1,6 +1,6 @@
-"""Responses that are event streams: bounded writes, keep-alives, credential, disconnection.
+"""The common part of event streams: bounded writes, keep-alives, credential checks, disconnection.
 
-What is written, and when the stream ends, is for the classes that derive from it.
+Subclasses decide the content and the end of a stream.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
 
 START_HEADERS = [(b"content-type", b"text/event-stream"), NO_CACHE, (b"x-accel-buffering", b"no")]
-# Marks a scope whose answer has begun.
+# The key that marks a scope whose response has started.
 STREAMING = "mcp.streaming"
-# An extension of a scope (ASGI): given ``send``, a server says how a piece of a body that has begun is
-# written at once. That returns False, and has written nothing, if the piece would have to wait.
+# An ASGI extension: a function that takes ``send`` and returns a function that writes a part of a response
+# body synchronously. The latter returns False, and writes nothing, if the write would have to wait.
 WRITER = "mcp.writer"
-# How often an open stream counts as a sign of life in the database.
+# The interval at which an open stream is recorded as activity of its session.
 SEEN_SECONDS = 240.0
 
 
 class ClientStalled(Exception):
-    """The client stopped reading; it may resume when it reads again."""
+    """The client stopped reading. It may resume later."""
 
 
 class Authenticated(NamedTuple):
-    """The client of a connection, and the credential that is checked again while it is open."""
+    """The client of a connection, with the credential that is checked again during the connection."""
 
     principal: Principal
     authorization: bytes | None
@@ -42,7 +42,7 @@ class Authenticated(NamedTuple):
 
 
 class SseResponse:
-    """The connection under one event stream."""
+    """The connection that one event stream is written to."""
 
     __slots__ = (
         "_checked",
@@ -65,13 +65,13 @@ class SseResponse:
         self._connections = connections
         self._opener = opener
         self._principal = opener.principal
-        # A write that was begun at once, and what is left of it for the stream's task.
+        # The rest of a write that ``_write_at_once`` started. The stream's task finishes it.
         self._unfinished: Awaitable[None] | None = None
         self._written = self._checked = self._seen = time.monotonic()
 
     @contextmanager
     def _registered(self, connection: StreamReader, receive: Receive) -> Iterator[asyncio.Future[None]]:
-        """Register the connection and watch for its client to go away, which wakes it."""
+        """Register the connection, and wake it if the client disconnects."""
         self._connections.add(connection)
         gone = asyncio.ensure_future(disconnected(receive))
         gone.add_done_callback(lambda _: connection.wake())
@@ -82,7 +82,7 @@ class SseResponse:
             gone.cancel()
 
     async def _begin(self, scope: MutableMapping[str, Any], send: Send, extra: Headers) -> None:
-        """Send the headers; an error can no longer become a body."""
+        """Send the headers. From now on an error can no longer be sent as a body."""
         self._send = send
         self._task = current_task()
         scope[STREAMING] = True
@@ -99,7 +99,10 @@ class SseResponse:
         self._written = time.monotonic()
 
     def _write_at_once(self, data: bytes) -> bool:
-        """Write from a callback, while the stream's task waits for news; False if it has to ``_finish``."""
+        """Write from a callback during a wait of the stream's task.
+
+        Return False if the task must call ``_finish``.
+        """
         if self._write_piece is not None and self._write_piece(data):
             self._written = time.monotonic()
             return True
@@ -109,7 +112,7 @@ class SseResponse:
         return self._unfinished is None
 
     async def _finish(self) -> None:
-        """Go on with what was begun at once. Raises ClientStalled."""
+        """Finish a write that ``_write_at_once`` started. Raises ClientStalled."""
         unfinished, self._unfinished = self._unfinished, None
         if unfinished is not None:
             await self._in_time(unfinished)
@@ -118,7 +121,7 @@ class SseResponse:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _in_time(self, sending: Awaitable[None]) -> None:
-        """Send within the time limit; raise ClientStalled if the client does not read."""
+        """Send within the time limit. Raises ClientStalled if the client does not read."""
         try:
             async with asyncio.timeout(self._settings.stall_seconds):
                 await sending
@@ -129,7 +132,7 @@ class SseResponse:
         return self._written + self._settings.keep_alive_seconds
 
     def _check_due(self) -> float:
-        """Return when to authenticate next: regularly, and when the credential expires."""
+        """Return the time of the next authentication, at the latest when the credential expires."""
         due = self._checked + self._settings.stream_check_seconds
         if self._principal.expires_at is not None:
             left = self._principal.expires_at - time.time()
@@ -140,21 +143,21 @@ class SseResponse:
         return self._check_due() <= time.monotonic()
 
     def _pause(self) -> float:
-        """Seconds until the next keep-alive, the next check or the end of the credential."""
+        """Return the seconds until the next keep-alive or the next check."""
         return min(self._keep_alive_due(), self._check_due()) - time.monotonic()
 
     def _is_expired(self) -> bool:
         return self._principal.expires_at is not None and self._principal.expires_at <= time.time()
 
     async def _authenticate(self) -> Principal:
-        """Authenticate again (S5, AUTH-18); raises what a new request would be refused with."""
+        """Authenticate again (S5, AUTH-18). Raises the error that a new request would get."""
         self._checked = time.monotonic()
         return await self._process.authenticator.authenticate(
             self._opener.authorization, local=self._opener.local, path=self._opener.principal.path or ENDPOINT
         )
 
     def _note_seen(self, session_id: str) -> None:
-        """Record activity of a listening client: its session must not look idle (SES-10)."""
+        """Record activity of a listening client, so that its session does not look idle (SES-10)."""
         now = time.monotonic()
         if now - self._seen >= SEEN_SECONDS:
             self._seen = now
@@ -169,6 +172,6 @@ def current_task() -> asyncio.Task[Any]:
 
 
 async def disconnected(receive: Receive) -> None:
-    """Return when the client has gone away."""
+    """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

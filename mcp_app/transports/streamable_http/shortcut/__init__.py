@@ -1,1 +1,1 @@
-"""The short cut: requests that are answered inside the HTTP parser's callback (decision 0039)."""
+"""The short cut, which answers requests inside the HTTP parser's callback (decision 0039)."""

@@ -1,4 +1,4 @@
-"""The endpoint with a short cut: a request in one piece is answered by a plain call (decision 0039)."""
+"""The endpoint with a short cut, which answers a complete request by a plain call (decision 0039)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from mcp_app.transports.streamable_http.legacy import Fields, check_version
 from mcp_app.transports.streamable_http.request_body import Receive
 from mcp_app.transports.streamable_http.shortcut.started import STARTED, StartedCall, StartedSession
 
-# The one notification that the short cut takes; others wait for other things.
+# The only notification that the short cut handles. Other notifications wait for more than one answer.
 INITIALIZED = "notifications/initialized"
 QUOTED = b'"notifications/initialized"'
 
 
 class QuickEndpoint(Endpoint):
-    """An endpoint that a server may call before it makes a task and ASGI messages of a request.
+    """An endpoint that an HTTP server may call before it creates a task and ASGI messages for a request.
 
-    ``quick`` and ``quick_delete`` apply the checks of ``Endpoint`` by the same functions. For every request
-    that is not plainly good they return None and have no effect, and ``Endpoint`` serves or refuses it.
-    The caller sends the ``answer`` of a begun request. Without one, the request comes to ``__call__`` with
-    BEGUN in its scope.
+    ``quick`` and ``quick_delete`` apply the checks of ``Endpoint`` by the same functions. If a check fails,
+    they return None without effect, and ``Endpoint`` serves or refuses the request. The caller sends the
+    ``answer`` of a started request. If there is no such answer, it passes the request to ``__call__`` with
+    STARTED in the scope.
     """
 
     def __init__(self, process: Process) -> None:
@@ -45,14 +45,14 @@ class QuickEndpoint(Endpoint):
         self._resuming: Verbs = {"POST": self._resume, "DELETE": self._resume}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one HTTP request, or the rest of one that has begun."""
+        """Serve one HTTP request, or continue a request that was started."""
         verbs = self._resuming if STARTED in scope else self._verbs
         await self.serve(verbs, self._allow, scope, receive, send)
 
     def quick(
         self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str, path: str = ENDPOINT
     ) -> bytes | StartedCall | StartedSession | None:
-        """Return the JSON body of a 200 answer to a POST, or what waits for the answer."""
+        """Return the JSON body of a 200 answer to a POST, a started request, or None."""
         if len(body) > self._limits.body_bytes or (b'"id"' not in body and QUOTED not in body):
             return None
         try:
@@ -82,7 +82,7 @@ class QuickEndpoint(Endpoint):
     def quick_delete(
         self, headers: Iterable[tuple[bytes, bytes]], address: str, path: str = ENDPOINT
     ) -> StartedSession | None:
-        """Return the end of a session that this process has in memory."""
+        """Start to end a session that this process has in memory. Return None for other requests."""
         try:
             fields = self._collect(headers)
             if b"origin" in fields:
@@ -107,7 +107,10 @@ class QuickEndpoint(Endpoint):
         address: str,
         path: str,
     ) -> bytes | StartedCall | StartedSession | None:
-        """Return the answer to a request, or what waits for the answer. Raises what ``post`` would answer."""
+        """Return the answer to a request, a started request, or None.
+
+        Raises the errors that ``post`` would answer with.
+        """
         catalogue = self._process.views.of(principal.permissions, path)
         session: LiveSession | Exchange | None
         if self._modern.takes(fields, message):
@@ -133,7 +136,7 @@ class QuickEndpoint(Endpoint):
     def _confirm(
         self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal, path: str
     ) -> StartedSession | None:
-        """Return the confirmation of a session that this process has in memory."""
+        """Start to confirm a session that this process has in memory. Return None for other notifications."""
         if message.method != INITIALIZED or self._modern.takes(fields, message):
             return None
         self._legacy.check(fields, message, self._process.views.of(principal.permissions, path))
@@ -147,7 +150,7 @@ class QuickEndpoint(Endpoint):
     async def _resume(
         self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers
     ) -> None:
-        """Serve what has begun: its sender and its message have been checked."""
+        """Continue a started request. Its sender and its message have already been checked."""
         started: StartedCall | StartedSession = scope[STARTED]
         principal = started.principal
         if isinstance(started, StartedSession):

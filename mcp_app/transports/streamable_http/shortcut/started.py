@@ -1,4 +1,4 @@
-"""A request that the short cut has begun to serve and that waits: it goes on where it stands."""
+"""Requests that the short cut has started and that wait. ``Endpoint`` can continue them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import LiveSession
 
-# Where the ordinary way finds it in the scope of its request.
+# The key under which the scope of a request contains the started request for ``Endpoint``.
 STARTED = "mcp.begun"
 
 
 @dataclass(slots=True)
 class StartedCall:
-    """A call of a tool. The short cut holds it until it has an answer or the grace is over.
+    """A started tool call. The short cut waits for its answer until the grace period ends.
 
-    Then it goes the ordinary way.
+    After that ``Endpoint`` continues the request.
     """
 
     principal: Principal
@@ -35,38 +35,38 @@ class StartedCall:
 
     @property
     def answer(self) -> bytes:
-        """The JSON body of a 200 answer; empty while there is none, and for what is no such answer."""
+        """The JSON body of a 200 answer. Empty if there is no answer yet, or an answer of another kind."""
         return self.reply.whole
 
     @property
     def waits(self) -> bool:
-        """There is nothing to send yet."""
+        """True if there is nothing to send yet."""
         return self.reply.waits
 
     @property
     def grace(self) -> float:
-        """Seconds left until the answer becomes a stream."""
+        """The seconds until the answer becomes a stream."""
         return max(self.until - monotonic(), 0.0)
 
     def resume_in(self, scope: MutableMapping[str, Any]) -> None:
-        """Have the request of ``scope`` go on with it."""
+        """Store this object in ``scope``, so that ``Endpoint`` continues the started request."""
         scope[STARTED] = self
 
     def watch(self, on_change: Callable[[], None] | None) -> None:
-        """Have ``on_change`` called when there is something to send; None: not any more."""
+        """Call ``on_change`` when there is something to send. None stops the calls."""
         self.reply.on_change = on_change
 
 
 class StartedSession:
-    """A session on its way to be opened, confirmed or ended: its request waits for one answer of Redis."""
+    """A started request that opens, confirms or ends a session, and waits for one answer from Redis."""
 
     __slots__ = ("_answered", "_context", "_failed", "_outcome", "_work", "on_change", "principal")
 
-    # What it waits for has a limit of its own, and it never becomes a stream.
+    # There is no grace period: the wait for Redis has its own limit, and the answer is never a stream.
     grace: None = None
 
     def __init__(self, principal: Principal, work: Coroutine[Any, Any, Answered]) -> None:
-        """Begin ``work``. It runs in no task, which would cost as much as it: it may await futures only."""
+        """Start ``work`` without a task, which would cost as much as the work. It may await only futures."""
         self.principal = principal
         self.on_change: Callable[[], None] | None = None
         self._answered: Answered | None = None
@@ -77,18 +77,18 @@ class StartedSession:
         self._context.run(self._step)
 
     def _step(self, _: object = None) -> None:
-        """Go on with the work until it waits again; what it waited for tells it how that went."""
+        """Run the work until it waits again. The future that it awaited provides its own result or error."""
         try:
             waited_for = self._work.send(None)
         except StopIteration as end:
             self._answered = end.value
-        except BaseException as error:  # noqa: BLE001 - it is for the ordinary way to answer
+        except BaseException as error:  # noqa: BLE001 - ``Endpoint`` answers with the error
             self._failed = error
         else:
-            if waited_for is None:  # It lets others go first, as by ``asyncio.sleep(0)``.
+            if waited_for is None:  # The work yields to other callbacks, as ``asyncio.sleep(0)`` does.
                 asyncio.get_running_loop().call_soon(self._step, context=self._context)
                 return
-            waited_for._asyncio_future_blocking = False  # as a task says that it has taken it
+            waited_for._asyncio_future_blocking = False  # A task resets this flag as well.
             waited_for.add_done_callback(self._step, context=self._context)
             return
         if self._outcome is not None and not self._outcome.done():
@@ -104,26 +104,26 @@ class StartedSession:
 
     @property
     def answer(self) -> Answered | None:
-        """The answer, if it is one that needs no more than the short cut says."""
+        """The answer, or None if the short cut cannot send it."""
         answered = self._answered
         return None if answered is None or answered.headers or answered.status > 202 else answered
 
     @property
     def waits(self) -> bool:
-        """There is nothing to send yet."""
+        """True if there is nothing to send yet."""
         return self._answered is None and self._failed is None
 
     async def outcome(self) -> Answered:
-        """Return the answer to the request; raise its refusal."""
+        """Return the answer to the request. Raises the error of the work."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
             self._settle(self._outcome)
         return await self._outcome
 
     def resume_in(self, scope: MutableMapping[str, Any]) -> None:
-        """Have the request of ``scope`` go on with it."""
+        """Store this object in ``scope``, so that ``Endpoint`` continues the started request."""
         scope[STARTED] = self
 
     def watch(self, on_change: Callable[[], None] | None) -> None:
-        """Call ``on_change`` when there is something to send; None stops that."""
+        """Call ``on_change`` when there is something to send. None stops the calls."""
         self.on_change = on_change
