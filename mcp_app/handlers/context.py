@@ -54,7 +54,7 @@ class Services:
     counts: Counts
     views: Views
     completions: RateWindow = field(default_factory=RateWindow)
-    # Caches of ``initialize``: the outcome of each kind of client's proposal, and encoded results.
+    # Caches of ``initialize``: outcomes of clients' proposals, and encoded results.
     agreed: dict[bytes, Agreed] = field(default_factory=dict)
     initialize_results: dict[tuple[tuple[str, ...], str, bool], bytes] = field(default_factory=dict)
 

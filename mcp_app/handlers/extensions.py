@@ -1,4 +1,4 @@
-"""Protocol extensions served by one process: the server's own, and those defined by apps.
+"""Protocol extensions that one process serves. The server itself or an app defines an extension.
 
 An extension is announced to clients of the revisions that have it. Its methods exist for these clients only.
 """

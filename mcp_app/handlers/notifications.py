@@ -51,5 +51,5 @@ DIALECTS: dict[str, Taken] = {
 
 
 def table(accepted: Collection[str]) -> dict[str, Taken]:
-    """Return the handlers of notifications, including those of the accepted dialects."""
+    """Return the handlers of notifications, including handlers of the accepted dialects."""
     return TABLE | {name: taken for name, taken in DIALECTS.items() if name in accepted}

@@ -139,7 +139,7 @@ async def get(context: RequestContext, params: Params) -> Result:
 
 
 async def cancel(context: RequestContext, params: Params) -> Result:
-    """Request the cancellation of a task and acknowledge at once, whatever the outcome (TASKX-10)."""
+    """Request the cancellation of a task, and acknowledge the request at once (TASKX-10)."""
     _, call = await _task(context, params)
     await context.services.background.cancel_call(call.id, CANCELLED)
     return {}

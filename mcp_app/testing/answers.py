@@ -22,7 +22,7 @@ class RequestError(Exception):
 
 @dataclass(slots=True)
 class Answers:
-    """The client's answers to the server's questions; None disables a kind of question.
+    """The client's answers to the server's questions. None disables a kind of question.
 
     ``elicit`` is the form's content, or "decline" or "cancel". ``sample`` is the model's text. ``roots`` is a
     list of URIs. ``elicit`` and ``sample`` may also be functions that take the request's params and return

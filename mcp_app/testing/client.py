@@ -51,7 +51,7 @@ class Client:
         async with Client() as client:
             result = await client.call_tool("add", {"a": 1, "b": 2})
 
-    ``user`` and ``permissions`` define the caller; by default the user's own permissions apply.
+    ``user`` and ``permissions`` define the caller. By default the user's own permissions apply.
     ``stored=True`` serves the stored catalogue with changes by administrators. It needs
     ``manage.py mcp_prepare`` or ``mirror()``, and a test that may use transactions.
     ``approved=True`` runs tools that need approval without it. By default calls of such tools are refused.
@@ -157,7 +157,7 @@ class Client:
     async def call_tool(
         self, name: str, arguments: Params | None = None, *, on_progress: Handler | None = None
     ) -> Params:
-        """Call a tool and return the ``CallToolResult``; ``isError`` is always present."""
+        """Call a tool and return the ``CallToolResult``, in which ``isError`` is always present."""
         params = {"name": name, "arguments": arguments or {}}
         result = await self.request("tools/call", params, on_progress=on_progress)
         # The specification lets servers omit a false isError.

@@ -32,7 +32,7 @@ async def healthz(scope: Any, receive: Any, send: Send) -> None:
 
 
 async def readyz(scope: Any, receive: Any, send: Send) -> None:
-    """Answer 200 if all configured services respond, else 503 with the names of the missing ones."""
+    """Answer 200 if all configured services respond, else 503 with the names of the missing services."""
     if missing := await _missing():
         await _answer(send, 503, {"status": "unavailable", "missing": missing})
     else:

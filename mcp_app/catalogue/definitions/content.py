@@ -1,6 +1,6 @@
 """Content classes that tools, prompts and resources may return. Each class builds its content block.
 
-Blocks have the form of revision 2025-11-25; the protocol package converts them for other revisions.
+Blocks have the form of revision 2025-11-25. The protocol package converts them for other revisions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CannotAsk(ToolError):
     """
 
     def __init__(self, text: str, needed: tuple[str, ...] = ()) -> None:
-        """Initialize the error; ``needed`` are names that ``Client.can`` takes."""
+        """Initialize the error. ``needed`` are names of capabilities, as ``Client.can`` takes them."""
         super().__init__(text)
         self.needed = needed
 
@@ -56,7 +56,7 @@ class Annotations:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text block; without annotations a plain ``str`` is equivalent."""
+    """A text block. A plain ``str`` is equivalent to a block without annotations."""
 
     text: str
     annotations: Annotations | None = None
@@ -95,7 +95,7 @@ class _Media:
 
 @dataclass(frozen=True, slots=True)
 class Image(_Media):
-    """An image; its MIME type is that of its bytes.
+    """An image. If ``mime_type`` is empty, the type is detected from the bytes.
 
     Models take PNG, JPEG, GIF and WebP. Other images are sent as an embedded resource, with ``uri``.
     """
@@ -106,7 +106,7 @@ class Image(_Media):
 
 @dataclass(frozen=True, slots=True)
 class Audio(_Media):
-    """Recorded sound; its MIME type is that of its bytes."""
+    """Recorded sound. If ``mime_type`` is empty, the type is detected from the bytes."""
 
     kind: ClassVar[str] = "audio"
     for_models: ClassVar[frozenset[str]] = MODEL_AUDIO

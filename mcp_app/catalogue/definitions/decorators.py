@@ -70,7 +70,7 @@ def prompt(
     completions: Mapping[str, CompletionSource] | None = None,
     **options: Unpack[EntryKeywords],
 ) -> F | Callable[[F], F]:
-    """Offer a function, sync or async, as a prompt; its parameters are the prompt's arguments, all strings.
+    """Offer a function, sync or async, as a prompt. Its parameters are the prompt's arguments, all strings.
 
     ``completions`` maps an argument to its candidate values, or to a function ``(value, other_arguments)``
     that returns them. ``name``, ``title``, ``description``, ``icons``, ``meta``, ``tags`` and ``permission``

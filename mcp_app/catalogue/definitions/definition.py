@@ -71,7 +71,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition(Definition, ToolLimits):
-    """A tool; ``wraps_result`` means that results are sent as ``{"result": value}`` (TOOL-18).
+    """A tool. With ``wraps_result`` results are sent as ``{"result": value}`` (TOOL-18).
 
     ``fixed_arguments`` are added to the caller's arguments, and ``whole_input`` is the schema of both
     together. If the schemas are not built at import, ``deferred`` returns the final definition. Name,
@@ -94,7 +94,7 @@ class ToolDefinition(Definition, ToolLimits):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptDefinition(Definition):
-    """A prompt from ``function`` or ``template``; ``choices`` are the allowed values of arguments."""
+    """A prompt from ``function`` or ``template``. ``choices`` maps arguments to their allowed values."""
 
     name: str
     function: ToolFunction | None = None

@@ -99,7 +99,7 @@ def _begun(lines: list[str], place: int, present: _Section) -> _Section | None:
 
 
 def _google(lines: list[str]) -> dict[str, str]:
-    """Parse ``name: text`` and ``name (type): text``; a deeper line continues the entry above it."""
+    """Parse ``name: text`` and ``name (type): text``. A deeper line continues the entry above it."""
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     base = _least_indent(lines)

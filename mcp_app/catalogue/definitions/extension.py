@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A request that an extension adds; ``names`` are the params that the function takes."""
+    """A request that an extension adds. ``names`` are the params that the function takes."""
 
     name: str
     function: ToolFunction
@@ -39,7 +39,7 @@ class Extension:
     versions: frozenset[str]
     declared_only: bool
     notifications: frozenset[str]
-    # Takes the name of a method and its code path; raises DefinitionError if the name is taken.
+    # Takes the name of a method and its code path. Raises DefinitionError if the name is taken.
     check_free: Callable[[str, str], None]
     methods: dict[str, Method] = field(default_factory=dict)
 

@@ -1,6 +1,6 @@
 """Extensions of the protocol that apps define: settings, methods and notifications.
 
-Like tools they are defined in an app's ``mcp.py``; an invalid definition raises a DefinitionError at import.
+Like tools they are defined in an app's ``mcp.py``. An invalid definition raises a DefinitionError at import.
 The handlers decide which revisions and clients may use an extension.
 """
 

@@ -41,7 +41,7 @@ def describe(hint: Any) -> Output:
             mode="serialization", schema_generator=UntitledJsonSchema
         )
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
-        # A type such as QuerySet is allowed; its shape is known at run time only.
+        # A type such as QuerySet is allowed, but its schema is not known.
         return Output(None)
     return with_object_root(schema)
 

@@ -77,7 +77,7 @@ class Registry:
 
     @contextmanager
     def isolated(self) -> Iterator[Registry]:
-        """Yield an empty registry for a test; restore the former content afterwards."""
+        """Yield an empty registry for a test, and restore the former content afterwards."""
         names = ("tools", "prompts", "resources", "templates", "extensions")
         before = {name: getattr(self, name) for name in names}
         for name in names:

@@ -56,7 +56,7 @@ class ToolKeywords(TaskKeywords, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions(EntryOptions, ToolLimits):
-    """The options of a tool; a hint (TOOL-19) of None means the protocol's default."""
+    """The options of a tool. If a hint (TOOL-19) is None, the protocol's default applies."""
 
     read_only: bool | None = None
     destructive: bool | None = None

@@ -39,7 +39,7 @@ class LimitKeywords(TypedDict, total=False):
 # The slots are empty because Python allows non-empty slots in only one of several base classes.
 @dataclass(frozen=True, kw_only=True)
 class ToolLimits:
-    """The limits of a tool; None means no limit or the default.
+    """The limits of a tool. None means no limit or the default.
 
     ``timeout`` is in seconds, ``calls_per_minute`` counts per caller. A tool that ``needs_approval`` runs in
     the background: a call that waits for a person must survive restarts.
@@ -72,7 +72,7 @@ NO_LIMITS: Final = _Unlimited()
 COLUMNS: Final = {
     limit.name: {"timeout": "timeout_seconds"}.get(limit.name, limit.name) for limit in fields(ToolLimits)
 }
-# Integers of at least 1; None means no limit or the default.
+# Integers of at least 1. None means no limit or the default.
 POSITIVE: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.type == "int | None")
 # Boolean limits. If code or an administrator switches such a limit on, the other cannot switch it off.
 SWITCHES: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.default is False)

@@ -15,7 +15,7 @@ class Expose:
 
     @staticmethod
     def celery_task(task: Any, **options: Unpack[TaskKeywords]) -> None:
-        """Offer a Celery task as a background tool. Options are those of ``tool`` except ``background``.
+        """Offer a Celery task as a background tool. It takes the options of ``tool`` except ``background``.
 
         The task's signature without ``self`` becomes the input schema. A parameter without type hint accepts
         any JSON value. ``self.update_state(meta={"current": …, "total": …, "message": …})`` becomes progress.

@@ -72,7 +72,7 @@ def portable(schema: Schema) -> Schema:
 
 
 def as_number(value: Decimal) -> int | float:
-    """Return the decimal as a JSON number; infinity and NaN become floats."""
+    """Return the decimal as an int or float. Infinity and NaN become floats."""
     return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
 
 

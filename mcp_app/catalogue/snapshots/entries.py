@@ -64,7 +64,7 @@ class ToolEntry(Entry, ToolLimits):
         return None
 
     def check_output(self, structured: Any) -> str | None:
-        """Return None if structured content fits the output schema, else the failures (TOOL-16)."""
+        """Return None if structured content fits the output schema, else the failures as text (TOOL-16)."""
         if self.output is None or self.output.is_valid(structured):
             return None
         return self.output.explain(structured)

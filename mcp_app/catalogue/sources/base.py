@@ -77,7 +77,7 @@ class Source:
         return isinstance(row, self.kinds) and row.source == self.stored
 
     def rows(self) -> Q:
-        """Return the condition for rows of this source, among those of its kinds."""
+        """Return the condition that selects rows of this source among rows of its kinds."""
         return Q(source=self.stored)
 
     def editable(self, kind: type[Any]) -> frozenset[str]:

@@ -26,7 +26,7 @@ class Upload:
     data: bytes
 
     def is_like(self, other: Upload) -> bool:
-        """Return True for equal bytes and suffixes. Clients never see the rest of a name."""
+        """Return True for equal bytes and suffixes. Clients never see the other parts of a name."""
         return self.data == other.data and PurePath(self.name).suffixes == PurePath(other.name).suffixes
 
     def written(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ KEYS: Final = ("DIRECTORIES", "APP_DIRECTORIES")
 
 
 def roots() -> Iterator[Path]:
-    """Yield the folders of skills: those of apps, then those of the settings.
+    """Yield the folders of skills in apps, then the folders that the settings list.
 
     Raises ImproperlyConfigured naming the key and the requirement.
     """

@@ -1,4 +1,4 @@
-"""The typed form of ``settings.MCP_WEB_TOOLS``: limits of the fetch and of the result."""
+"""The typed form of ``settings.MCP_WEB_TOOLS``: limits for fetches and results."""
 
 from __future__ import annotations
 

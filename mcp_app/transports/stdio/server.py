@@ -43,7 +43,7 @@ log = logging.getLogger("mcp.stdio")
 
 
 class StdioServer:
-    """The server of one client, until its end of file, ``exit``, disconnection, or the end of its session."""
+    """The server of one client. It runs until end of file, ``exit``, a disconnection or the session's end."""
 
     def __init__(self, process: Process, principal: Principal, pipes: Pipes) -> None:
         self._process = process

@@ -311,7 +311,7 @@ class EventStream(SseResponse):
 
 
 async def _noted(note: Awaitable[None]) -> None:
-    """Store the state of what was sent. If that fails, something is sent twice, so only log the error."""
+    """Store the state of a stream. A failure is only logged, because it merely makes messages repeat."""
     try:
         await note
     except StreamsError as error:

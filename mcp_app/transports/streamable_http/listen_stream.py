@@ -1,6 +1,6 @@
 """Writing of a subscription of 2026-07-28 to a connection, until either side ends it.
 
-An idle subscription costs little. Its only task is that of the request, which waits for the client to
+An idle subscription costs little. Its only task is the request's task, which waits for the client to
 disconnect and is interrupted for notifications.
 """
 

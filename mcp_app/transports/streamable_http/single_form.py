@@ -12,7 +12,7 @@ from mcp_app.protocol.http import sse
 from mcp_app.transports.streamable_http.answers import JSON, Send, send_body, send_error
 
 EVENT_STREAM = (b"content-type", b"text/event-stream")
-# The maximum size of all answers to a batch. They are collected in memory, unlike those of a stream.
+# The maximum size of all answers to a batch, because they are collected in memory.
 MOST_BYTES = 16 * 1024 * 1024
 TOO_LARGE = "The answers are too large for one JSON body: accept 'text/event-stream', too."
 LOST = "The server closed this answer before it was complete. Send the request again."

@@ -1,4 +1,4 @@
-"""Suggestions of viewsets to expose: those that the project serves and no tool exposes yet."""
+"""Suggestions of viewsets that the project serves and no tool exposes yet."""
 
 from __future__ import annotations
 
