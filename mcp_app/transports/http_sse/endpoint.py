@@ -1,8 +1,8 @@
-"""/sse and /messages/, or /sse/<name> and /messages/<name> of a further server: admission as for /mcp.
+"""The endpoints /sse and /messages/, which admit requests like /mcp.
 
-The GET is the session, and POSTs send its messages. Every answer is stored as its own stream, and the
-session's standalone stream refers to it. So a POST may reach any process, regardless of the one that holds
-the event stream (SSE1-04).
+A further server has /sse/<name> and /messages/<name>. The GET opens the session, and POSTs send its
+messages. Every answer is stored as its own stream, and the session's standalone stream refers to it. A POST
+may therefore reach any process, and not only the process that writes the event stream (SSE1-04).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mcp_app.transports.streamable_http.legacy import Fields
 from mcp_app.transports.streamable_http.modern import address_of
 from mcp_app.transports.streamable_http.request_body import Receive
 
-# DLG-000-07: early clients use this address. Its parameter is the server's session id, not a client's.
+# DLG-000-07: early clients use this path. Its parameter ``id`` is the session id that the server issued.
 ALIAS_PATH = "/message"
 OFF = "The HTTP+SSE transport is switched off (HTTP_SSE). Connect to /mcp."
 NO_SESSION = "Name the session: POST to the address that the 'endpoint' event of GET /sse gave."
@@ -58,7 +58,7 @@ Posted = jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid]
 
 
 class HttpSse:
-    """HTTP+SSE of one process, as an ASGI callable for ``http`` scopes."""
+    """An ASGI callable that serves HTTP+SSE in one process."""
 
     def __init__(self, process: Process, endpoint: Endpoint) -> None:
         """Create the transport. ``endpoint`` provides admission and counts the connections."""
@@ -121,7 +121,7 @@ class HttpSse:
         await send({"type": "http.response.body", "body": b"Accepted"})
 
     async def _admitted(self, scope: Scope, fields: Fields) -> tuple[Principal, CatalogueView]:
-        """Return the sender of a request and its view of the request's server."""
+        """Return the sender of a request, and the sender's view of the server that the path names."""
         if not self._process.settings.http_sse:
             raise Refused(OFF, http_status=404)
         if scope["path"] == ALIAS_PATH and dialects.EARLY_ADDRESS not in self._process.settings.dialects:
@@ -138,7 +138,8 @@ class HttpSse:
     async def _session(self, scope: Scope, principal: Principal, path: str) -> LiveSession:
         """Return the session named by the query.
 
-        Raise Refused (400) without one, SessionNotFound for a wrong one or one of another server.
+        Raise Refused (400) if the query names no session. Raise SessionNotFound if the session is unknown or
+        belongs to another server.
         """
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         named = query.get("session_id") or (scope["path"] == ALIAS_PATH and query.get("id"))

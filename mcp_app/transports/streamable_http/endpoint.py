@@ -64,7 +64,7 @@ log = logging.getLogger("mcp.http")
 
 
 class Endpoint:
-    """Streamable HTTP of one process, as an ASGI callable for ``http`` scopes."""
+    """An ASGI callable that serves Streamable HTTP in one process."""
 
     def __init__(self, process: Process) -> None:
         settings = process.settings
