@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from mcp_app import conf
 from mcp_app.protocol.messages.server import ENDPOINT, Server
 
-# Returns additional servers by path. It is called for every request to one of them, so it must do no I/O.
+# Returns additional servers by path. It is called for every request to such a server, so it must do no I/O.
 Provider = Callable[[], Mapping[str, Server]]
 
 _providers: list[Provider] = []

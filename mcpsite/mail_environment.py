@@ -53,7 +53,7 @@ class MailEnvironment(BaseSettings):
             "EMAIL_HOST_USER": unquote(parts.username or ""),
             "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
             "EMAIL_USE_SSL": parts.scheme == "smtps",
-            # Without encryption only to a server on this machine.
+            # Mail is sent without encryption only to a server on this machine.
             "EMAIL_USE_TLS": parts.scheme == "smtp" and not local,
             "EMAIL_TIMEOUT": SECONDS,
             **({"DEFAULT_FROM_EMAIL": self.email_from} if self.email_from else {}),

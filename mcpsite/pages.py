@@ -50,7 +50,7 @@ async def _refuse(send: Send) -> None:
 
 
 def _note_fault(request: Any = None, **_: Any) -> None:
-    # Only here is the type of the error known. Django's response does not contain it.
+    # The type of the error is known only here. Django's response does not contain it.
     if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
         request.scope[_FAULT] = True
 

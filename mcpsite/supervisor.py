@@ -53,7 +53,7 @@ def _as_json(name: str, line: str) -> str:
 
 
 class Supervisor:
-    """A supervisor that starts programs in their own sessions, replaces dead ones, and stops all in order.
+    """A supervisor that starts programs in their own sessions, replaces dead programs, and stops all.
 
     It has a single thread. The selector waits for output, for signals and for the next restart.
     """

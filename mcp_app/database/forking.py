@@ -1,8 +1,7 @@
 """Safe forks of a process that has threads: during a fork, no thread is inside a library.
 
 A forked child has only the thread that forked. If another thread held a lock at that moment, such as a lock
-of SQLite or of a resolver, the lock stays locked in the child. The child then hangs at its first use of
-that library.
+of SQLite, the lock stays locked in the child. The child then hangs at its first use of that library.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Database access from the server's own threads: Django manages connections only for HTTP requests.
 
-Queries by the server itself run in a few threads with persistent connections (``query``, ``aquery``),
-because it takes longer to open a connection than to run most queries. Threads that run application code
-follow stricter rules (``threads.kept_connections``).
+Queries by the server itself run in a few threads with persistent connections (``query``, ``aquery``).
+Opening a connection would take longer than most queries. Threads that run application code follow stricter
+rules (``threads.kept_connections``).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Such a database neither breaks its connections nor ends its statements. It must not be confused with a slow
 database. If a statement takes more than a short time, a probe checks the database on a separate connection.
-If the probe gets no answer either, all waits are ended and new ones are refused at once. If the probe gets
-an answer, slow statements and waits for locks continue.
+If the probe gets no answer either, all waits are ended and new queries are refused at once. If the probe
+gets an answer, slow statements and waits for locks continue.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
     """Stop a waiting or running call (R8).
 
     Return False if the call has finished. A waiting call ends at once. The worker of a running call is
-    notified by a broadcast after the commit; while Redis is down, it notices the change in the row.
+    notified by a broadcast after the commit. While Redis is down, the worker notices the change in the row.
     """
     with transaction.atomic():
         call = records.request_cancel_of(call_id, reason)

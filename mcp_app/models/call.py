@@ -1,4 +1,4 @@
-"""Background calls. The row of a call is authoritative; its event stream is only a fast copy."""
+"""Background calls. The row of a call is authoritative, and its event stream is only a fast copy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Call(models.Model):
     ``attempt`` is the number of times the call was started. It fences every write. After ``lease_until``
     the running attempt is considered dead. ``answer`` is the encoded response, and ``published`` is True
     once the answer is in the event stream. ``approval_until`` is set for a call that needs approval and is
-    never cleared; ``decision`` is the result of the approval. ``task_until`` is set for a call that was
+    never cleared. ``decision`` is the result of the approval. ``task_until`` is set for a call that was
     answered as a task: its client may query the task until then.
     """
 

@@ -23,10 +23,10 @@ class CatalogueRevision(models.Model):
 
 
 class CatalogueChange(models.Model):
-    """A change to an entry: the values before and after, the author, the time and the reason. Never edited.
+    """A change to an entry: the values before and after, the author, the time and the reason.
 
-    ``key`` is the key that the entry had at that time. ``entry_id`` is the id of its row, which connects
-    the changes of an entry even after it was renamed.
+    It is never edited. ``key`` is the key that the entry had at that time. ``entry_id`` is the id of its
+    row, which connects the changes of an entry even after it was renamed.
     """
 
     revision = models.PositiveBigIntegerField(db_index=True)

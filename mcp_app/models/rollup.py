@@ -26,7 +26,7 @@ class Count(models.Model):
     span = models.PositiveIntegerField()
     at = AwareDateTimeField()
     outcome = models.CharField(max_length=12)
-    # Small integers, because PostgreSQL sums them several times as fast as large ones.
+    # Small integers, because PostgreSQL sums them several times as fast as large integers.
     count = models.IntegerField(default=0)
 
     class Meta:

@@ -12,7 +12,7 @@ from mcp_app.database.aware_times import AwareDateTimeField
 
 
 class Session(models.Model):
-    """A legacy session. Redis holds the current copy; this row is the permanent record and the fallback.
+    """A legacy session. Redis holds the current copy, and this row is the permanent record and the fallback.
 
     Two other kinds of row exist for operators only: modern clients of a principal, and open subscriptions
     of 2026-07-28. These rows have no ``fields`` and cannot be resumed.

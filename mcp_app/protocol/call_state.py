@@ -7,7 +7,7 @@ attempt ends. The client's answer *resumes* the task: it is accepted again, for 
 
 A call that needs approval starts as *approval_needed*. No attempt can start from this state. The call is
 either *approved*, which makes it accepted like any other call, or *refused*. No transition starts from a
-terminal state, so if a call is finished and cancelled at the same time, only the first of the two counts.
+terminal state. If a call is finished and cancelled at the same time, only the first change counts.
 
 Code that updates stored calls takes the states for its compare-and-sets from ``Transition``.
 """

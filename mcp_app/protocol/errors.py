@@ -343,7 +343,7 @@ _RESERVED: Final = range(-32768, -31999)
 
 
 def http_status_for(error: McpError, version: str) -> int:
-    """Return the HTTP status of an answer that consists of this error only, in the era of ``version``."""
+    """Return the HTTP status for an answer with only this error, in the era to which ``version`` belongs."""
     if isinstance(error, Refused) or not is_modern(version):
         return error.http_status
     return MODERN_STATUS.get(error.code, error.http_status)

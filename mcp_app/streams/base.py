@@ -1,9 +1,9 @@
 """Types and contracts of event streams. They do not depend on the storage of the events.
 
-A stream is identified by a session id and a stream name, and contains numbered events. Each time a stream
-is created it gets a random epoch, so that a position in a deleted stream never matches a new stream of the
-same name. Offset 0 is the position before the first event (also used for the priming event, which is never
-stored). The first event has the offset 1.
+A stream is identified by a session id and a stream name, and contains numbered events. A stream gets a
+random epoch whenever it is created. Therefore a position in a deleted stream never matches a new stream of
+the same name. Offset 0 is the position before the first event (also used for the priming event, which is
+never stored). The first event has the offset 1.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Event:
     """A stored event.
 
     ``kind`` is "message", "close", "follow" or "final". A "close" event closes the connection once the
-    client has received ``data``, a retry time in milliseconds; the stream itself continues. The ``data`` of
+    client has received ``data``, a retry time in milliseconds. The stream itself continues. The ``data`` of
     a "follow" event is the name of another stream whose events are inserted here. A "final" event is the
     last one of its stream, and its ``data`` may be empty.
     """

@@ -8,7 +8,7 @@ from mcp_app.streams.base import Event, EventLog, Hub, Position, StreamsUnavaila
 
 
 class Reader:
-    """A reader of one stream from a position on: it returns first the stored events and then new ones.
+    """A reader of one stream from a position on: it returns first stored events and then new events.
 
     ``finished`` is True if no event follows those that ``next`` has returned. ``gap`` is True if events
     were trimmed before they were read. ``cursor`` is the offset of the last returned event. The reader must

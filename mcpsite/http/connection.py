@@ -210,8 +210,8 @@ class BoundedConnection(HttpToolsProtocol):
         self.scope["extensions"] = cast("Any", {WRITER: writer})
         super().on_headers_complete()
         if self.cycle is not cycle:
-            # If the response comes before the end of the request, it must be the last on this connection,
-            # because the rest of an unwanted body follows.
+            # If the response comes before the end of the request, the rest of an unwanted body follows.
+            # Therefore the response must be the last on this connection.
             self.keep_alive = self.cycle.keep_alive and self.leaves_at is None
             self.cycle.keep_alive = False
             self.joined.unread = self.moved = True

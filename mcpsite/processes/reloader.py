@@ -1,7 +1,7 @@
 """Replacement of processes after an edit, without refused requests.
 
-New processes load the edited code while the current ones serve. If one of them fails to load it, all new
-processes are discarded. Otherwise they take over stage by stage, first the worker and then the web
+New processes load the edited code while the current processes serve. If one of them fails to load it, all
+new processes are discarded. Otherwise they take over stage by stage, first the worker and then the web
 processes. Thus the worker already knows a new background tool when clients see it. Replaced processes
 finish their requests and background calls.
 """

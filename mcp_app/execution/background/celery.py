@@ -137,8 +137,8 @@ def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> No
 def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
     """Return the Redis list and the message that queue the job of a newly accepted call.
 
-    Return None if Celery must build the message: with another broker, if its signals have receivers, or for
-    the first job of a queue and priority.
+    Return None if Celery must build the message. It must with another broker, for signals that have
+    receivers, and for the first job of a queue and priority.
     """
     app = application()
     if not _is_broker(app, redis_url) or any(signal.receivers for signal in SENT):
@@ -173,7 +173,7 @@ def hand_on_new(call: CallRecord) -> bool:
     """Queue the job of a newly accepted call.
 
     Return False if the broker is down. The reaper then queues the job later. If the process dies first, the
-    row wrongly says that the call has a job; the reaper finds out by counting jobs (R4). A call that waits
+    row wrongly says that the call has a job. The reaper finds out by counting jobs (R4). A call that waits
     for approval gets its job when it is approved.
     """
     if call.waits_for_approval:

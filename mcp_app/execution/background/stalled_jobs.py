@@ -1,9 +1,9 @@
 """Detection of jobs that Celery's main process lost when one of its children died.
 
-This module does not use Celery. A job is lost if the child dies before it receives the job, or if the main
-process reads the child's start message after it has handled the child's death. Such a job is neither run
-nor acknowledged, and it counts against the prefetch limit forever. Once there are as many lost jobs as
-children, the worker takes no more jobs, although it looks healthy.
+This module does not use Celery. A job is lost if the child dies before it receives the job. It is also lost
+if the main process reads the child's start message only after it has handled the child's death. Such a job
+is neither run nor acknowledged, and it counts against the prefetch limit forever. Once there are as many
+lost jobs as children, the worker takes no more jobs, although it looks healthy.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from mcp_app.protocol.call_state import UNSTARTED
 
 # Most calls start within this time. One query then finds all calls that did not.
 WAIT_SECONDS = 2.0
-# Maximum number of calls and bytes of requests held until then, so that no caller can fill the memory of
-# the process. Requests beyond these limits are logged only by the worker.
+# Maximum number of calls, and of request bytes, held until then. The limits keep a caller from filling the
+# memory of the process. Requests beyond these limits are logged only by the worker.
 MOST = 1_000
 MOST_BYTES = 8 * 1024 * 1024
 
@@ -53,7 +53,7 @@ class WaitingNotes:
                 self._looking = asyncio.create_task(self._look_again())
 
     async def look(self, call_ids: Collection[UUID]) -> None:
-        """Log the given calls that have not started yet. Workers log the others."""
+        """Log those of the given calls that have not started yet. Workers log the calls that have."""
         for call_id in await aquery(_unstarted, call_ids):
             self._young[call_id][0]()
         for call_id in call_ids:

@@ -46,9 +46,9 @@ T = TypeVar("T")
 class RunningCall:
     """A client's request for which application code runs.
 
-    For the event loop only, unless a method states otherwise. A call has one outcome. Whichever of finish,
-    cancel and deadline comes first decides it and sets ``outcome`` or ``stopped_by``; later attempts then
-    do nothing.
+    For the event loop only, unless a method states otherwise. A call has one outcome. The first of finish,
+    cancel and deadline decides it and sets ``outcome`` or ``stopped_by``. After that, the other two do
+    nothing.
     """
 
     __slots__ = (

@@ -101,7 +101,7 @@ class Context:
     def user(self) -> Any:
         """The Django user of the credential, or AnonymousUser.
 
-        This queries the database; async code uses ``auser``.
+        This queries the database. Async code must use ``auser``.
         """
         from django.contrib.auth import get_user_model
         from django.contrib.auth.models import AnonymousUser

@@ -207,7 +207,7 @@ class _Thread(threading.Thread):
 class Threads:
     """A pool of at most ``limit`` running threads and up to ``MAX_WAITING`` threads that wait for clients.
 
-    It serves one event loop at a time. Threads call only ``next``; all other methods are for the event
+    It serves one event loop at a time. Threads call only ``next``. All other methods are for the event
     loop. With ``yields``, a thread that is woken does not preempt the event loop.
     """
 

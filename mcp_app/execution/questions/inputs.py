@@ -26,7 +26,7 @@ class Inputs:
     ``bound`` is the digest of the request, which is the same for all runs of the call. ``responses`` are
     the client's new answers, which must not be trusted. A response that is valid for its question moves to
     ``answers``. ``questions`` maps the key of each question to its fingerprint. ``nonce`` is set if the
-    request came with a single-use state; the server still has to check that the state was not used before.
+    request came with a single-use state. The server still has to check that the state was not used before.
 
     ``requests`` are the questions that this run could not answer. ``refused`` holds the keys whose answers
     were invalid. ``effects`` are running calls of ``Context.once``, which a question must not interrupt.

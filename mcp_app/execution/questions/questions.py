@@ -43,7 +43,7 @@ class Question(Generic[T]):
 class Answer:
     """The answer to an elicitation.
 
-    ``action`` is accept, decline or cancel; ``content`` has the form's fields. ``value`` is the typed value
+    ``action`` is accept, decline or cancel. ``content`` has the form's fields. ``value`` is the typed value
     if the form was given as a Python type. In a condition, the answer is true if the user accepted and, if
     the form was a single bool, chose True.
     """

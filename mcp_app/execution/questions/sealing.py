@@ -40,7 +40,7 @@ class KeyRing:
     def __init__(self, ring: Sequence[str], purpose: str) -> None:
         """Derive the keys for one purpose.
 
-        ``ring`` starts with the secret that seals; older secrets only open.
+        ``ring`` starts with the secret that seals. Its older secrets only open.
         """
         derived = [_derive(secret, purpose) for secret in ring]
         self._keys = {_name(key): _cipher(key) for key in reversed(derived)}

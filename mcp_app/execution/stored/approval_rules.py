@@ -101,8 +101,9 @@ class ApprovalRules:
         """Return the reason why this actor must not approve a call, or "".
 
         Four eyes require two known users, so no user qualifies if the caller is unknown. The second user
-        must not be the caller and must not act as the caller. Nor may the second user have retried the call
-        or a call that it repeats, created its credential, or changed its tool while the call waited.
+        must not be the caller and must not act as the caller. The second user must not have retried the
+        call or a call that it repeats. Nor may this user have created its credential, or changed its tool
+        while the call waited.
         """
         if not self.four_eyes(call):
             return ""

@@ -47,8 +47,8 @@ def created(call: CallRecord) -> Task:
 def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, CallRecord] | None:
     """Return a principal's task and its call with one indexed read. ``core`` selects tasks of 2025-11-25.
 
-    Return None if there is no such call, if it belongs to another caller, if it is not a task, or if the
-    task has expired (TASKX-11, TASKX-18, TASK4-12).
+    Return None if the call is unknown, belongs to another caller, is not a task, or is an expired task
+    (TASKX-11, TASKX-18, TASK4-12).
     """
     row = _row(task_id)
     if row is None or row.principal != principal or _is_core(row) != core:

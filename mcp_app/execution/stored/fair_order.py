@@ -2,8 +2,8 @@
 
 When a call starts to wait, it gets a start tag. The tag is one step after the tag of its person's last
 call, but not below the tag of the call that was started last. The call with the lowest tag starts next.
-Thus a thousand calls of one person get tags that grow step by step, and a single call of another person
-starts before the second of them (Goyal, Vin, Cheng: Start-time Fair Queuing, 1996). Tags are compared only
+Thus the tags of one person's thousand calls grow step by step. A single call of another person starts
+before the second of these calls (Goyal, Vin, Cheng: Start-time Fair Queuing, 1996). Tags are compared only
 within a queue, lane and priority.
 """
 

@@ -1,7 +1,7 @@
 """Changes to the rows of calls: accept, claim, renew, finish, cancel.
 
 Each change is one short transaction: a compare-and-set on the row's state and attempt. If two writers race,
-one of them wins and the other one notices (R5, R9). Times are set and compared only by the database's
+one of them wins and the other writer notices (R5, R9). Times are set and compared only by the database's
 clock, because the clocks of processes may differ by hours.
 """
 
@@ -142,8 +142,8 @@ def claim(
     """Start an attempt under a lease. Return None if the call has finished or another attempt has the lease.
 
     Therefore a job that is delivered twice starts only one attempt (R6). The attempt number fences
-    everything that the attempt writes. With CLAIM_NEXT as the ``statement``, claim the next call of the
-    fair order in the queue of ``call_id``, and skip people with ``unanswered`` calls that wait for their
+    everything that the attempt writes. With CLAIM_NEXT as the ``statement``, claim the next call in the
+    queue of ``call_id``, in the fair order. Skip people with ``unanswered`` calls that wait for their
     clients.
     """
     after, name = Transition.START.after, worker[:120]
@@ -330,8 +330,8 @@ def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
     """Return accepted calls that may have no job in the broker, oldest first.
 
     The job did not reach the broker or was lost there. The longer a call waits, the less often it gets
-    another job: if many calls wait for long, their jobs are usually not lost, and a further job for each
-    call every minute would fill the queue.
+    another job. If many calls wait for long, their jobs are usually not lost. A further job for each of
+    these calls every minute would fill the queue.
     """
     since = database_clock.now(-older_than)
     # A call that was approved or whose client has answered waits in the queue from that time on.

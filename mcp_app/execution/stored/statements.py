@@ -166,7 +166,7 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
     """Insert a row and return it as stored.
 
     ``moments`` maps fields to seconds, which are added to the database's time. With a ``step``, the row
-    gets a start tag that is one step after the last call of its person. Raise IntegrityError; a surrounding
+    gets a start tag that is one step after the last call of its person. Raise IntegrityError. A surrounding
     transaction can still be used after that.
     """
     database, values = connections[DEFAULT_DB_ALIAS], dict[str, Any](step=step)

@@ -47,10 +47,10 @@ class LeaseRenewer:
     loop. ``may_exit`` is True if ending this process affects no other call, because a prefork child runs
     one job at a time. ``claimed_at`` (monotonic) is the start of the lease.
 
-    ``slot`` shows the attempt to the worker's main process as long as its code runs. ``place`` tells if the
-    call waits for its client, which is recorded in its row, and if it must give up its place to another
-    person's call. ``on_news`` runs on the event loop when progress of a task has been stored, at most once
-    a second (CEL-08).
+    ``slot`` shows the attempt to the worker's main process as long as its code runs. ``place`` knows if the
+    call waits for its client, which is recorded in its row. It also knows if the call must give up its
+    place to another person's call. ``on_news`` runs on the event loop when progress of a task has been
+    stored, at most once a second (CEL-08).
     """
 
     def __init__(

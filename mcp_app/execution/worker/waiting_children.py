@@ -3,9 +3,9 @@
 Up to 2025-11-25, a call that asks a question waits inside its code, which blocks its child. The worker then
 starts one more child as a substitute, so that unanswered questions do not hold up other callers.
 Substitutes cost memory, so their number is limited, and a child without a substitute must not wait. If all
-places are in use, a new question can take over the oldest place of another person who has at least two more
-places than the asking person. Thus one person's unanswered questions never make another person's question
-fail.
+places are in use, a new question can take over a place. It takes the oldest place of a person who has at
+least two more places than the asking person. Thus one person's unanswered questions never make another
+person's question fail.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of elicitation forms, of the answers to them, and of elicitation URLs."""
+"""Checks of elicitation: its forms, the answers to the forms, and its URLs."""
 
 from __future__ import annotations
 

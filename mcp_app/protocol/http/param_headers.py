@@ -96,8 +96,8 @@ def _refuse_elsewhere(node: Any, *, top: bool) -> None:
             continue
         if keyword == "properties" and isinstance(below, dict):
             for member in below.values():
-                # At the top level, the annotations of members have already been read. Deeper ones are
-                # refused.
+                # At the top level, the annotations of members have already been read. Deeper annotations
+                # are refused.
                 if top and isinstance(member, dict):
                     _refuse_elsewhere(_without_annotation(member), top=True)
                 else:

@@ -27,7 +27,7 @@ def _client(url: str) -> tuple[redis.Redis, Channels]:
 def announce(topic: str, payload: dict[str, Any]) -> None:
     """Broadcast to every process from any thread.
 
-    If Redis is unreachable, log a warning and raise nothing: the caller has already committed its change,
+    If Redis is unreachable, log a warning and raise nothing. The caller has already committed its change,
     and the processes load the stored state again within seconds.
     """
     url = conf.get().redis_url

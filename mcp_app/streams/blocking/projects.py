@@ -52,6 +52,6 @@ def others(url: str) -> int:
 
 
 def _names() -> list[str]:
-    """Return the names of this project, derived from its current secret key and the earlier ones."""
+    """Return the names of this project, derived from its current secret key and its earlier keys."""
     secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return [salted_hmac("mcp_app.project", "", secret=secret).hexdigest()[:16] for secret in secrets]

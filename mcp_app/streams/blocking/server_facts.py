@@ -20,7 +20,7 @@ OLDEST = (6, 2)
 class ServerFacts:
     """Values from INFO. A missing value is None or ().
 
-    Sizes are in bytes; ``max_memory`` 0 means no limit.
+    Sizes are in bytes. ``max_memory`` 0: no limit.
     """
 
     version: tuple[int, ...]

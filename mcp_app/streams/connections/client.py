@@ -2,7 +2,7 @@
 
 There is one server at one address. Support for Sentinel or Cluster would have to be added here.
 
-redis-py 8 changed two defaults: it sets a socket timeout of 5 seconds, which breaks blocking reads, and it
+redis-py 8 changed two defaults. It sets a socket timeout of 5 seconds, which breaks blocking reads, and it
 uses the reply formats of protocol 3. All clients created here set both options explicitly.
 """
 

@@ -133,8 +133,8 @@ class RedisKept:
         """Replace a stream's entry in the account. Never fails, because the stream has already been written.
 
         ``offset`` is the offset of the newest event in the stream. It protects the account against a
-        delayed note, which must not replace the note that another process, such as a worker, made for a
-        later write.
+        delayed note. Such a note must not replace the note that another process, such as a worker, made for
+        a later write.
         """
         person = person_of(owner.decode())
         self._notes[f"{session}/{stream}"] = size, person, offset
