@@ -1,6 +1,6 @@
 """Long polling for messages of a call, for requests that each occupy a thread.
 
-Limited, and ended on shutdown.
+Their number is limited, and shutdown ends them.
 """
 
 from __future__ import annotations

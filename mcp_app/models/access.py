@@ -21,8 +21,8 @@ class ApiKey(models.Model):
     secret_hash = models.CharField(max_length=64, unique=True, editable=False)
     # Processes of an earlier version insert keys without this column. Those keys get every scope.
     scopes = models.CharField(max_length=255, default=EVERY, db_default=EVERY)
-    # It is null for a key issued by a management command or by an earlier version. The audit trail tells
-    # them apart.
+    # The issuer is null for a key issued by a management command or by an earlier version. The audit trail
+    # shows which of the two it was.
     issued_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", editable=False
     )

@@ -137,7 +137,7 @@ def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> No
 def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
     """Return the Redis list and the message that queue the job of a newly accepted call.
 
-    Return None if Celery must build the message. It must with another broker, for signals that have
+    Return None if Celery must build the message. This is the case with another broker, if its signals have
     receivers, and for the first job of a queue and priority.
     """
     app = application()

@@ -69,7 +69,10 @@ class Inputs:
         return cls.recalled(stored["remembered"], stored["responses"])
 
     def approve(self, approval: str) -> None:
-        """Store an operator's approval for all further runs. The state of each of them becomes single-use."""
+        """Store an operator's approval for all further runs.
+
+        The state of each such run becomes single-use.
+        """
         self.approved, self.single_use = approval, True
 
     def key_of(self, method: str, given: str) -> str:
