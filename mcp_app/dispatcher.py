@@ -269,7 +269,7 @@ class Dispatcher:
         return StreamReference(reply.stream, reply.epoch, 0)
 
     async def admit(self, asked: Asked, messages: Iterable[jsonrpc.Message | jsonrpc.Invalid]) -> None:
-        """Admit messages of which the answers need a stored stream. Raise McpError if there is no room.
+        """Admit messages whose answers need a stored stream. Raise McpError if there is no room.
 
         A refusal is counted and logged for each request, like a refusal of the gate.
         """

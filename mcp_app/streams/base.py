@@ -171,7 +171,7 @@ class EventLog(Protocol):
 
 
 class Kept(Protocol):
-    """The storage quotas of owners. Expired streams no longer count, by the store's clock."""
+    """The storage quotas of owners. Streams that have expired by the store's clock no longer count."""
 
     async def held(self, owner: str) -> int:
         """Return the bytes stored for an owner, including the overhead of storage."""

@@ -71,7 +71,7 @@ class Inline:
     """A call that runs in this process.
 
     ``running`` is the number of calls that each principal runs in this process. A call with ``may_wait``
-    can still become a background call: its client answers the first questions before it continues as one.
+    can still become a background call, after its client has answered the first questions.
     """
 
     principal: str
@@ -120,7 +120,7 @@ class Check(ABC):
     @classmethod
     @abstractmethod
     def now(cls, call: Any) -> None:
-        """Do the same for code without an event loop. Raise McpError if the call may not start."""
+        """Raise McpError if the call may not start. This version is for code without an event loop."""
 
 
 class CallsPerPeriod(Check):

@@ -94,10 +94,7 @@ def _only_one() -> Celery | None:
 
 
 def _module() -> str:
-    """Return the name of the module that should hold the application, or "".
-
-    It is in the project's package.
-    """
+    """Return the module in the project's package that should hold the application, or ""."""
     for named in (os.environ.get("DJANGO_SETTINGS_MODULE", ""), django_settings.ROOT_URLCONF):
         package = named.partition(".")[0]
         if package and find_spec(package) and find_spec(f"{package}.celery"):

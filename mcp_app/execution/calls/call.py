@@ -416,6 +416,6 @@ def ending(call: RunningCall) -> tuple[bytes, str]:
             error = unexpected(call.method, call.target)
     except McpError as too_late:
         error = too_late
-    except Exception:  # noqa: BLE001 - whatever it is (a key that cannot seal), silence is the one wrong answer
+    except Exception:  # noqa: BLE001 - any error, such as a key that cannot seal, needs an answer
         error = unexpected(call.method, call.target)
     return jsonrpc.encode_error(fitted(error, call.session.version), call.request_id), outcome

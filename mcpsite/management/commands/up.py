@@ -220,7 +220,7 @@ class Health:
 def healthy_line(environment: Environment, first: FirstStart | None) -> str:
     """Return the facts of a healthy start as one JSON line.
 
-    It has no generated secrets, as logs are stored.
+    It has no generated secrets: logs are stored.
     """
     facts = {"mcp": environment.base_url + ENDPOINT, "admin": f"{environment.base_url}/admin/"}
     if first:
