@@ -290,7 +290,7 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
     def done_to_each(
         self, request: HttpRequest, rows: Iterable[T], do: Callable[[T], object], refusal: type[Exception]
     ) -> int:
-        """Call ``do`` for each row; return the number of rows for which it succeeded.
+        """Call ``do`` for each row and return the number of rows for which it succeeded.
 
         If ``do`` raises an exception of the class ``refusal``, its message is shown to the user.
         """

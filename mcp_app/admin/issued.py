@@ -1,6 +1,6 @@
-"""Base pages of rows that are issued with a secret, shown once, and never edited.
+"""Base classes of admin pages for rows that are issued with a secret and never edited.
 
-Independent of any model.
+The secret is shown once. The classes do not depend on any model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from mcp_app.admin.base import M, ModelAdmin, ModelForm
 
 
 class IssuedForm(ModelForm[M]):
-    """A form whose validation ends with a service that issues the row and reports errors beside fields."""
+    """A form that issues a row.
+
+    The last step of its validation calls a service. Errors of the service are shown beside the fields.
+    """
 
     actor: Any = None
     secret: str = ""
@@ -28,18 +31,18 @@ class IssuedForm(ModelForm[M]):
 
     @abstractmethod
     def issue(self) -> None:
-        """Issue the row and its secret, or add errors."""
+        """Issue the row and its secret. If the service refuses, add its errors to the form."""
 
     def save(self, commit: bool = True) -> M:
-        """Return the row that validation issued."""
+        """Return the row, which has been issued during validation."""
         return self.instance
 
     def save_m2m(self) -> None:
-        """Do nothing: such rows have no many-to-many fields."""
+        """Do nothing, because issued rows have no many-to-many fields."""
 
 
 class IssuedAdmin(ModelAdmin[M]):
-    """Pages of rows that are issued and afterwards read-only."""
+    """Admin pages of rows that are read-only after they were issued."""
 
     entered_fields: tuple[str, ...]
     shown_fields: tuple[str, ...]
@@ -48,7 +51,7 @@ class IssuedAdmin(ModelAdmin[M]):
 
     @abstractmethod
     def issued_context(self, request: HttpRequest, row: M, secret: str) -> dict[str, Any]:
-        """Return the template context of the page with the secret."""
+        """Return the template context of the page that shows the secret."""
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -60,26 +63,26 @@ class IssuedAdmin(ModelAdmin[M]):
         return self.shown_fields if obj else ()
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """Attach the user to the form class as ``actor``."""
+        """Return the form class. The user is attached to it as ``actor``."""
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.actor = request.user
         return form
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        """Attach the secret to the row for the response to this request."""
+        """Return the row. The secret is attached to it for the response to this request."""
         row = form.save()
         row.issued_secret = form.secret
         return row
 
     def save_model(self, request: HttpRequest, obj: M, form: Any, change: bool) -> None:
-        """Do nothing: the form has issued the row through its service."""
+        """Do nothing, because the form has already issued the row through its service."""
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
         """Show the secret.
 
-        It is not stored, so this is the only page that shows it.
+        Only a hash of it is stored, so no other page can show it.
         """
         context = {
             **self.object_context(request, self.issued_title),
@@ -93,6 +96,6 @@ class IssuedAdmin(ModelAdmin[M]):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show a single submit button, since every submission leads to the secret."""
+        """Show the form with a single submit button, because every submission leads to the secret."""
         one = {"show_save_and_add_another": False, "show_save_and_continue": False}
         return super().add_view(request, form_url, {**one, **(extra_context or {})})

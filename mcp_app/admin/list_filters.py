@@ -1,7 +1,8 @@
-"""Filters of admin lists: by a state without a column, and closed to lookups that are not listed.
+"""Filters of admin lists: by a state that is not a column, and a restriction of lookups.
 
-Django accepts any lookup on a model's own fields. Lookups on a redacted field would reveal its value letter
-by letter, and regular expressions run in the web process on SQLite. Independent of any model.
+By default, Django accepts any lookup on a model's own fields. Lookups on a redacted field would reveal its
+value letter by letter, and on SQLite, regular expressions run in the web process. The classes do not depend
+on any model.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from django.http import HttpRequest
 
 
 class StateFilter(admin.SimpleListFilter):
-    """A list filter by state; ``states`` returns the current condition of each state."""
+    """A list filter by state. ``states`` returns a map of the states to their current query conditions."""
 
     title = parameter_name = "state"
     states: ClassVar[Callable[[], dict[str, Q]]]
@@ -28,23 +29,26 @@ class StateFilter(admin.SimpleListFilter):
         return [(name, name) for name in type(self).states()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter by the chosen state; ignore unknown values."""
+        """Filter by the chosen state. Ignore unknown values."""
         return queryset.filter(type(self).states().get(self.value() or "", Q()))
 
 
 class ListedLookups:
-    """An admin whose list rejects every lookup outside its ``list_filter``."""
+    """Mixin of an admin whose list rejects every lookup that is not in ``list_filter``."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        """Return the closed variant of the base list."""
+        """Return a variant of the list class that rejects other lookups."""
         return _closed(super().get_changelist(request, **kwargs))  # type: ignore[misc]  # A mixin.
 
 
 class _Closed(ChangeList):
-    """A list that rejects arbitrary lookups from the query string."""
+    """A list that rejects lookups in the query string unless a filter uses them."""
 
     def get_filters(self, request: HttpRequest) -> Any:
-        """Return the filters. Raises DisallowedModelAdminLookup for a parameter that no filter consumed."""
+        """Return the filters.
+
+        Raises DisallowedModelAdminLookup for a parameter that no filter uses.
+        """
         found = super().get_filters(request)
         for name in found[2]:
             if not all((name, value) in _limits(self.model) for value in self.filter_params[name]):
@@ -58,7 +62,7 @@ def _closed(kind: type[ChangeList]) -> type[ChangeList]:
 
 
 def _limits(model: type[Model]) -> Iterator[tuple[str, str]]:
-    """Yield the parameters of popups: the ``limit_choices_to`` of foreign keys to ``model``."""
+    """Yield the parameters that popups may use: ``limit_choices_to`` of foreign keys to ``model``."""
     options: Any = model._meta
     for limit in options.related_fkey_lookups:
         yield from url_params_from_lookup_dict(limit() if callable(limit) else limit).items()

@@ -1,4 +1,4 @@
-"""Lists of tables that may be huge: pages and searches are bounded."""
+"""Lists of tables that may be very large. The work for a page or a search is limited."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from mcp_app.auth.principal_names import principal_names
 from mcp_app.interface.clients import client_names
 from mcp_app.models import Message
 
-# Number of rows that a list can page through, and of the newest rows that are searched.
+# Maximum number of rows that the pages of a list cover, and number of newest rows that a search covers.
 MOST_LISTED: Final = 10_000
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """A paginator that counts at most ``MOST_LISTED`` rows: an exact count would scan the table."""
+    """A paginator that counts at most ``MOST_LISTED`` rows, because an exact count would scan the table."""
 
     @cached_property
     def count(self) -> int:
-        """Count the rows, at most ``MOST_LISTED``."""
+        """Count the rows, but at most ``MOST_LISTED``."""
         rows: Any = self.object_list
-        # Keys only: annotations would be computed for each counted row.
+        # Only primary keys are selected, because annotations would be computed for every counted row.
         return int(rows.order_by().values("pk")[:MOST_LISTED].count())
 
 
 class LongListAdmin(RowPageAdmin[M]):
-    """Pages of a list ordered by an indexed time, ``newest_by``."""
+    """Admin pages of a large table, ordered by the indexed time in ``newest_by``."""
 
     paginator = BoundedPaginator
     newest_by: str
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Attach the callers' names to the rows."""
+        """Return the list. The display names of the principals are attached to its rows."""
         changelist: Any = super().get_changelist_instance(request)
         name_callers(changelist.result_list)
         return changelist
@@ -45,7 +45,10 @@ class LongListAdmin(RowPageAdmin[M]):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[M], search_term: str
     ) -> tuple[QuerySet[M], bool]:
-        """Find a row by its full id, else search the newest rows, also by ``also_found``."""
+        """Find a row by its complete id, or search the newest rows.
+
+        Rows from ``also_found`` are added to the results of Django's search.
+        """
         term = search_term.strip()
         if not term:
             return super().get_search_results(request, queryset, search_term)
@@ -55,29 +58,29 @@ class LongListAdmin(RowPageAdmin[M]):
         queryset = queryset.filter(**newest)
         found, repeats = super().get_search_results(request, queryset, search_term)
         if also := self.also_found(queryset, term):
-            # Repeat the time bound: query planners do not derive it from both halves of the OR.
+            # The time limit is repeated, because query planners do not infer it from the two parts of the OR.
             found = (found | queryset.filter(pk__in=also)).filter(**newest)
         return found, repeats
 
     def also_found(self, queryset: QuerySet[M], term: str) -> list[Any]:
-        """Return keys of rows that match a term in a field that SQL cannot search."""
+        """Return the primary keys of rows that match a term in a field that SQL cannot search."""
         return []
 
     def named(self, queryset: QuerySet[M], term: str) -> QuerySet[M] | None:
-        """Return the rows that a search term identifies exactly; None if there are none."""
+        """Return the rows that a search term identifies exactly, or None if there are none."""
         found = queryset.filter(pk=term)
         return found if found.exists() else None
 
 
 def among_newest(rows: QuerySet[Any], newest_by: str) -> dict[str, Any]:
-    """Return a filter for the newest ``MOST_LISTED`` rows by an indexed time; empty without rows."""
+    """Return a filter for the newest ``MOST_LISTED`` rows by an indexed time, or {} if there are no rows."""
     times = rows.order_by(f"-{newest_by}").values(newest_by)[:MOST_LISTED]
     oldest = times.aggregate(at=Min(newest_by))["at"]
     return {} if oldest is None else {f"{newest_by}__gte": oldest}
 
 
 def name_callers(rows: Iterable[Any]) -> None:
-    """Set ``who`` of each row to the name behind its principal, in two queries."""
+    """Set the attribute ``who`` of each row to its principal's display name, in two queries."""
     rows = list(rows)
     names = principal_names({row.principal for row in rows})
     for row in rows:
@@ -85,7 +88,7 @@ def name_callers(rows: Iterable[Any]) -> None:
 
 
 def name_clients(messages: Iterable[Message]) -> None:
-    """Set ``client`` of each message to its client's name, in one query."""
+    """Set the attribute ``client`` of each message to the name of its client, in one query."""
     messages = list(messages)
     names = client_names(message.session_id for message in messages if message.session_id)
     for message in messages:

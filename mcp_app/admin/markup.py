@@ -1,4 +1,4 @@
-"""Shared HTML fragments: badges, times, differences. All data is escaped."""
+"""HTML fragments that several pages use: badges, times, differences. All data is escaped."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from django.utils.safestring import SafeString
 
 from mcp_app.interface.text import json_text, visible_block
 
-# Comparison is quadratic at worst, so longer texts are not compared.
+# Longer texts are not compared, because the time of a comparison is quadratic in the worst case.
 MAX_DIFF_LINES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a difference: ``kind`` is ``added``, ``removed``, ``same`` or ``skip``."""
+    """A line of a difference. ``kind`` is ``added``, ``removed``, ``same`` or ``skip``."""
 
     kind: str
     html: SafeString
 
 
 def badge(text: str, tone: str = "plain") -> SafeString:
-    """Return a badge; ``tone`` is one of good, warn, bad, info, plain."""
+    """Return a badge. ``tone`` is "good", "warn", "bad", "info" or "plain"."""
     return format_html('<span class="mcp-badge mcp-badge-{}">{}</span>', tone, text)
 
 
 def written(at: datetime) -> str:
-    """Format a time to the second in the current time zone, as on all pages."""
+    """Return a time with seconds in the current time zone, in the format of all pages."""
     return timezone.localtime(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def in_utc(at: datetime) -> str:
-    """Format a time in UTC for a link or a search, independent of the reader's time zone."""
+    """Return a time in UTC for a link or a search. It does not depend on the reader's time zone."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def moment(at: datetime | None, never: str = "never") -> SafeString:
-    """Return a time to the second in the current time zone, as an HTML element."""
+    """Return a time with seconds in the current time zone, as an HTML element."""
     if at is None:
         return format_html('<span class="mcp-dim">{}</span>', never)
     return format_html(
@@ -52,8 +52,11 @@ def moment(at: datetime | None, never: str = "never") -> SafeString:
 
 
 def with_window(about: str, words: str, address: str, field: str) -> SafeString:
-    """Return a field's help text with a link that opens an add form; Unfold hides its own in a menu."""
-    # Django's script opens the link in a popup and selects the new object afterwards.
+    """Return the help text of a field with a link that opens the form for a new object in a popup.
+
+    Unfold's own link is hidden in a menu.
+    """
+    # Django's script opens the popup and later selects the new object.
     return format_html(
         '{} <a class="mcp-link related-widget-wrapper-link" id="add_id_{}" data-popup="yes"'
         ' href="{}?_popup=1">{}</a>',
@@ -65,7 +68,7 @@ def with_window(about: str, words: str, address: str, field: str) -> SafeString:
 
 
 def span(time: timedelta | None) -> str:
-    """Format a duration: ``12 ms``, ``3.2 s``, ``4 min 05 s``, ``2 h 03 min``."""
+    """Return a duration as text such as ``12 ms``, ``3.2 s``, ``4 min 05 s`` or ``2 h 03 min``."""
     if time is None:
         return "-"
     seconds = max(time.total_seconds(), 0.0)
@@ -78,17 +81,17 @@ def span(time: timedelta | None) -> str:
 
 
 def number_text(value: float) -> str:
-    """Format a number with three significant digits, or as an integer if it is whole or large."""
+    """Return a number with three significant digits. Whole and large numbers have no decimals."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def share_text(value: float | None) -> str:
-    """Format a fraction of 1 in percent."""
+    """Return a fraction of 1 as text in percent."""
     return "-" if value is None else f"{value * 100:.3g} %"
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Format a measured duration, including very short ones."""
+    """Return a measured duration as text. Very short durations keep their precision."""
     if seconds is not None and 0 < seconds < 0.01:
         return f"{seconds * 1000:.2g} ms"
     if seconds == 0:
@@ -97,7 +100,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def block(text: str) -> SafeString:
-    """Return multi-line text in a scrollable box."""
+    """Return text with several lines in a scrollable box."""
     return format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', visible_block(text))
 
 
@@ -107,14 +110,17 @@ def json_block(value: Any) -> SafeString:
 
 
 def diff(before: Any, after: Any) -> list[DiffLine]:
-    """Return the changes of a stored JSON value by line, with three lines of context; None means absent."""
+    """Return the difference between two JSON values by line, with three lines of context.
+
+    None means that there is no value.
+    """
     return diff_lines(
         json_text(before) if before is not None else "", json_text(after) if after is not None else ""
     )
 
 
 def diff_lines(before: str, after: str) -> list[DiffLine]:
-    """Return the changes of a text by line, with three lines of context."""
+    """Return the difference between two texts by line, with three lines of context."""
     old, new = before.splitlines(), after.splitlines()
     if len(old) > MAX_DIFF_LINES or len(new) > MAX_DIFF_LINES:
         return [DiffLine("skip", format_html("{}", "Too long to compare line by line."))]
@@ -126,5 +132,5 @@ def diff_lines(before: str, after: str) -> list[DiffLine]:
         DiffLine(kinds.get(line[:1], "same"), visible_block("…" if line.startswith("@@") else line))
         for line in lines
     ]
-    # The position of a single hunk at the top is redundant.
+    # A single change at the beginning of the text needs no line that marks its position.
     return shown[1:] if lines and lines[0].startswith(("@@ -1,", "@@ -1 ", "@@ -0,0")) else shown

@@ -1,4 +1,4 @@
-"""Pages of OAuth: clients (add, disable, enable) and connections (end)."""
+"""Admin pages of OAuth clients (add, disable, enable) and of connections (end)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ KINDS = {"manual": "entered here", "dcr": "registered itself", "cimd": "publishe
 
 
 def undress() -> None:
-    """Unregister the libraries' admin pages: they show empty tables, or edit protected rows."""
+    """Unregister the admin pages of the libraries.
+
+    They would show empty tables, or let users edit rows that only services may write.
+    """
     labels = ["oauth2_provider", "mcp_oauth"]
     if not company_login_lacks():
         labels += ["account", "socialaccount"]
@@ -54,7 +57,7 @@ WHO = [
 
 
 class ClientForm(IssuedForm[Client]):
-    """The form of a client that cannot register itself."""
+    """The form of a new client, for clients that cannot register themselves."""
 
     who = forms.ChoiceField(choices=WHO, initial=PEOPLE, required=False, label="Connects as", widget=Select())
     scopes = ScopesField(
@@ -86,12 +89,12 @@ class ClientForm(IssuedForm[Client]):
             who.choices = WHO[:1]
 
     def _post_clean(self) -> None:
-        """Skip the model's validation: the service has clearer messages."""
+        """Issue the client without the model's own validation, because the service has clearer messages."""
         if not self.errors:
             self.issue()
 
     def issue(self) -> None:
-        """Register the client, or add errors."""
+        """Create the client. If the service refuses, add its errors to the form."""
         if self.cleaned_data["who"] == MACHINE:
             self._issue_machine()
             return
@@ -118,7 +121,11 @@ class ClientForm(IssuedForm[Client]):
 
 @admin.register(Client)
 class ClientAdmin(IssuedAdmin[Client]):
-    """Pages of clients. Clients are added and disabled, never edited: people consented to what they saw."""
+    """Admin pages of clients.
+
+    Clients are added, disabled and enabled but never edited, because people consented to the client as they
+    saw it.
+    """
 
     form = ClientForm
     list_display = ("shown_name", "host", "kind", "people", "created_at", "last_used", "state")
@@ -147,21 +154,24 @@ class ClientAdmin(IssuedAdmin[Client]):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Client]:
-        """Annotate the number of people connected through each client."""
+        """Annotate each client with the number of people who have connected it."""
         live = Count("connections__user", filter=Q(connections__revoked_at=None), distinct=True)
         rows: QuerySet[Client] = super().get_queryset(request).annotate(people_connected=live)
         return rows
 
     def has_delete_permission(self, request: HttpRequest, obj: Client | None = None) -> bool:
-        """Deny deletion: disabling preserves the record, and unused clients are deleted automatically."""
+        """Return False. Clients are disabled instead of deleted, which preserves a record.
+
+        Unused clients are deleted automatically.
+        """
         return False
 
     def has_switch_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may change clients; enabling and disabling are the only changes."""
+        """Return True if the user may change clients. Enabling and disabling are the only changes."""
         return request.user.has_perm("mcp_oauth.change_client")
 
     def get_fieldsets(self, request: HttpRequest, obj: Client | None = None) -> Any:
-        """Put the fields of machines into a separate fieldset."""
+        """Return the fieldsets. The fields of a machine are in a fieldset of their own."""
         if obj is not None:
             return [(None, {"fields": self.get_fields(request, obj)})]
         allowed = request.user.has_perm(PERMISSION)
@@ -169,7 +179,7 @@ class ClientAdmin(IssuedAdmin[Client]):
         return [(None, {"fields": self.entered_fields}), *machines]
 
     def issued_context(self, request: HttpRequest, row: Client, secret: str) -> dict[str, Any]:
-        """Return the client, and the data to request a machine's first token."""
+        """Return the client, and the data that a machine needs to request its first token."""
         by_secret = row.is_machine and row.token_auth_method in WITH_SECRET
         return {
             "client": row,
@@ -184,7 +194,7 @@ class ClientAdmin(IssuedAdmin[Client]):
 
     @object_button("disable", "switch")
     def disable_one(self, request: HttpRequest, client: Client) -> None:
-        """Disable a client and end all its connections."""
+        """Disable a client and end its connections."""
         work = disable(client, actor=request.user)
         text = f"{marked(client)} was switched off, its connections ended. {work}".rstrip()
         self.message_user(request, text, messages.SUCCESS)
@@ -219,12 +229,12 @@ class ClientAdmin(IssuedAdmin[Client]):
 
     @admin.display(description="keys")
     def shown_keys(self, client: Client) -> SafeString:
-        """Return the address of a machine's keys, or the keys."""
+        """Return the address of a machine's public keys, or the keys themselves."""
         return visible(client.jwks_uri or client.jwks or "none")
 
     @admin.display(description="kind", ordering="registration_source")
     def kind(self, client: Client) -> SafeString:
-        """Return the kind of registration, which shows how trustworthy the client's name is."""
+        """Return the origin of the client as a badge. It shows how trustworthy the client's name is."""
         if client.is_machine:
             return badge("machine", "good")
         words = KINDS.get(client.registration_source, "unknown")
@@ -232,7 +242,7 @@ class ClientAdmin(IssuedAdmin[Client]):
 
     @admin.display(description="people", ordering="people_connected")
     def people(self, client: Client) -> int:
-        """Return the number of people connected through the client."""
+        """Return the number of people who have connected the client."""
         return int(getattr(client, "people_connected", 0))
 
     created_at = time_column("created", "created")
@@ -245,7 +255,7 @@ class ClientAdmin(IssuedAdmin[Client]):
 
 
 def state_of(connection: Connection) -> str:
-    """Return ``live``, ``over`` or ``ended``."""
+    """Return ``live``, ``over`` (expired) or ``ended`` (revoked)."""
     if connection.revoked_at is not None:
         return "ended"
     return "live" if connection.live else "over"
@@ -253,7 +263,7 @@ def state_of(connection: Connection) -> str:
 
 @admin.register(Connection)
 class ConnectionAdmin(ReadOnlyAdmin[Connection]):
-    """Pages of connections: which person allowed which client. Connections are only ended here."""
+    """Admin pages of connections, each of a person and a client. Connections can be ended but not edited."""
 
     list_display = ("shown_client", "person", "scope", "created", "last_used", "state")
     list_display_links = ("shown_client",)
@@ -275,19 +285,19 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     )
 
     def has_delete_permission(self, request: HttpRequest, obj: Connection | None = None) -> bool:
-        """Deny deletion on the pages of connections, since ending preserves the record.
+        """Deny deletion on the pages of connections, because ending one preserves its row as a record.
 
-        Deletion together with a connection's user stays possible.
+        A connection can still be deleted together with its user.
         """
         return not self.is_on_own_pages(request) and request.user.has_perm("mcp_oauth.delete_connection")
 
     def has_end_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may change connections; ending is the only change."""
+        """Return True if the user may change connections. Ending a connection is the only change."""
         return request.user.has_perm("mcp_oauth.change_connection")
 
     @admin.action(description="End selected connections", permissions=["end"])
     def end_connections(self, request: HttpRequest, queryset: QuerySet[Connection]) -> None:
-        """End each chosen connection."""
+        """End each selected connection."""
         live = [connection for connection in queryset.select_related("user", "client") if connection.live]
         work = end_each(live, "ended by an operator", actor=request.user)
         self.message_user(request, f"Connections ended: {len(live)}. {work}".rstrip(), messages.SUCCESS)
@@ -299,7 +309,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
         self.message_user(request, f"The connection was ended. {work}".rstrip(), messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Return the button that ends the connection if permitted."""
+        """Return the button that ends the connection, if the user may end it."""
         then = "Its tokens are refused at once; it has to be allowed anew."
         button = revoking("admin:mcp_oauth_connection_end", "End", "connection", then)
         return {"revoking": button if self.has_end_permission(request) else None}

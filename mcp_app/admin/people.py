@@ -1,6 +1,7 @@
-"""Pages of users and groups: Django's stock pages in Unfold's style, second factor removal, group members.
+"""Admin pages of users and groups.
 
-A project's own pages of users and groups are not replaced.
+They add Unfold's style, removal of second factors, and group members to Django's standard pages. If a project
+has registered its own pages, these stay unchanged.
 """
 
 from __future__ import annotations
@@ -33,35 +34,46 @@ from mcp_app.oauth.second_factor.gate import has_factor
 LISTED: tuple[str, ...] = ("username", "email", "first_name", "last_name", "is_staff")
 
 
-# Larger groups have no list of members: forms are limited to a thousand values.
+# Larger groups are shown without a list of members, because a submitted form may contain at most a thousand
+# values.
 MOST_LISTED: Final = 200
 LARGEST_KEY: Final = 2**63 - 1
-# Replaces submitted values that cannot be a key.
+# Replacement for submitted values that cannot be primary keys.
 NO_KEY: Final = "?"
 
 
 class MembersWidget(AutocompleteSelectMultiple):
-    """An autocomplete of people that also submits the members shown, to preserve concurrent changes."""
+    """An autocomplete field for users.
+
+    It also submits the members that the page showed, so that members added or removed by others in the
+    meantime are preserved.
+    """
 
     shown = ""
 
     def build_attrs(self, base_attrs: Any, extra_attrs: Any = None) -> Any:
-        """Remove the clear button: one press empties the field, and Select2's list may not contain it."""
+        """Return the attributes without Select2's clear button.
+
+        One click on it would empty the field, and the list that Select2 builds must not contain a button.
+        """
         return {**super().build_attrs(base_attrs, extra_attrs), "data-allow-clear": "false"}
 
     def optgroups(self, name: str, value: Any, attr: Any = None) -> Any:
-        """Drop values that are not keys; form validation reports them."""
+        """Return the options without values that are not primary keys.
+
+        The form's validation reports such values.
+        """
         return super().optgroups(name, list(filter(_is_key, value)), attr)
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
-        """Return the chosen keys, and store the keys that the page showed."""
+        """Return the chosen primary keys, and remember the members that the page showed."""
         self.shown = data.get(f"{name}-shown", "")
         sent = super().value_from_datadict(data, files, name)
-        # Django would query any value, and fail on values that the database cannot hold.
+        # Django would query any value, which fails if the database cannot represent the value.
         return [value if _is_key(value) else NO_KEY for value in sent]
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
-        """Add a hidden input with the members that the page shows."""
+        """Return the field with a hidden input that contains the members that the page shows."""
         field = super().render(name, value, attrs, renderer)
         return format_html('{}<input type="hidden" name="{}-shown" value="{}">', field, name, self.shown)
 
@@ -76,7 +88,7 @@ def _is_key(value: Any) -> bool:
 
 
 class GroupForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's class is not generic where it runs.
-    """The form of a group with its members."""
+    """The form of a group, including its members."""
 
     members: Any = forms.ModelMultipleChoiceField(queryset=None, required=False)
 
@@ -98,7 +110,7 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's class is
         field.help_text = _about_members(self.instance, number)
 
     def save_members(self) -> None:
-        """Add and remove the members that the user added and removed on the form."""
+        """Add the members that the user added on the form, and remove those that the user removed."""
         shown = set(self.fields["members"].widget.shown.split())
         chosen = {str(user.pk): user for user in self.cleaned_data["members"]}
         members = self.instance.user_set
@@ -119,7 +131,7 @@ def _about_members(group: Group, number: int) -> SafeString:
 
 
 class MembersAdmin(ListedLookups, GroupAdmin):
-    """Pages of groups. Only users who may change people see members."""
+    """Admin pages of groups. Only users who may change users can see the members."""
 
     list_display = ("name", "members")
 
@@ -129,21 +141,21 @@ class MembersAdmin(ListedLookups, GroupAdmin):
         return int(group.members)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Annotate the number of members of each group."""
+        """Annotate each group with the number of its members."""
         return super().get_queryset(request).annotate(members=Count("user"))
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """Use ``GroupForm`` if the user may change people."""
+        """Return ``GroupForm`` if the user may change users."""
         if _may_change_people(request.user):
             kwargs["form"] = GroupForm
         return super().get_form(request, obj, change=change, **kwargs)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Show members above permissions."""
+        """Return the fields, with the members above the permissions."""
         return ("name", *(("members",) if _may_change_people(request.user) else ()), "permissions")
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save the members as well."""
+        """Save the related objects and the members of the group."""
         super().save_related(request, form, formsets, change)
         if isinstance(form, GroupForm):
             form.save_members()
@@ -156,21 +168,24 @@ def _may_change_people(user: Any) -> bool:
 
 
 class FactorRemoval(ModelAdmin[Any]):
-    """Pages of users with a button that removes a lost second factor.
+    """Admin pages of users with a button that removes a lost second factor.
 
-    The permission is the same as for changing a password.
+    The button needs the same permission as changing a password.
     """
 
     change_form_template = "mcp_admin/user_form.html"
 
     @admin.display(description="kind")
     def kind(self, user: Any) -> SafeString:
-        """Return a badge: a person, or a service user that cannot log in."""
+        """Return a badge: "person", or "service user" for a user who cannot log in."""
         is_machine = hasattr(user, "mcp_service_user")
         return badge("service user", "warn") if is_machine else badge("person", "good")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save the user and report how many waiting calls were refused by a deactivation."""
+        """Save the user.
+
+        If the user was deactivated, show how many waiting calls were refused as a result.
+        """
         asked = set(waiting().filter(of_person(obj.pk)).values_list("pk", flat=True)) if change else set()
         super().save_model(request, obj, form, change)
         refused = len(asked) - waiting().filter(pk__in=asked).count()
@@ -178,11 +193,15 @@ class FactorRemoval(ModelAdmin[Any]):
             self.message_user(request, str(EndedWork(calls=refused)), messages.SUCCESS)
 
     def has_second_factor_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may change users, as for passwords."""
+        """Return True if the user may change users, which is also required for changing passwords."""
         return self.has_change_permission(request)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Return the state of the second factor, whether it is removable, and a link to visible entries."""
+        """Return the template context of a user's form.
+
+        It contains the state of the second factor, the permission to remove it, and the link to the entries
+        that the user can use.
+        """
         user = self.get_object(request, object_id)
         kept = user is not None and has_factor(user)
         removable = kept and not second_factor_lacks() and self.has_second_factor_permission(request)
@@ -191,9 +210,10 @@ class FactorRemoval(ModelAdmin[Any]):
 
     @object_button("second-factor", "second_factor")
     def remove_second_factor(self, request: HttpRequest, user: Any) -> None:
-        """Remove the user's second factor.
+        """Remove the second factor of a user.
 
-        The next login needs only the password, or a new device if one is required.
+        At the next login, the password alone is enough. If the settings require a second factor, the user
+        sets up a new one.
         """
         from mcp_app.oauth.second_factor import factors
 
@@ -203,10 +223,10 @@ class FactorRemoval(ModelAdmin[Any]):
 
 
 class GroupsBesideUsers(ModelAdmin[Any]):
-    """Pages of users with a link to add a group that is reachable by keyboard."""
+    """Admin pages of users with a link to the form for a new group."""
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Replace Unfold's menu by a link: keyboards cannot reach the menu."""
+        """Replace Unfold's menu with a link, because the menu cannot be reached with the keyboard."""
         field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
         widget = getattr(field, "widget", None)
         if db_field.name == "groups" and isinstance(widget, RelatedFieldWidgetWrapper):
@@ -218,7 +238,7 @@ class GroupsBesideUsers(ModelAdmin[Any]):
 
 
 def dress() -> None:
-    """Replace Django's stock pages with the same pages in Unfold's style."""
+    """Replace Django's standard pages of users and groups with the same pages in Unfold's style."""
     from unfold.admin import ModelAdmin as UnfoldAdmin
     from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 

@@ -1,4 +1,4 @@
-"""Pages of the message log: filters, rows, links to adjacent pages."""
+"""Pages of the message log: filters, rows, and links to the adjacent pages."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from mcp_app.protocol.messages.trace_context import TraceContext, read
 
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 2_000
-# Exceeds any logged payload, even indented.
+# Larger than any logged payload, even after indentation.
 LONGEST_SHOWN = 200_000
-# Field, label, search key, and label for messages without a value.
+# For each field: name, label, key in the search language, and label for messages without a value.
 FACETS: Final = (
     ("outcome", "Status", "status", "no status"),
     ("method", "Method", "method", "no method"),
@@ -39,11 +39,11 @@ FACETS: Final = (
     ("client", "Client", "client", "no name"),
 )
 
-# Rarely used fields are collapsed; each has a search key.
+# Form fields that are collapsed because they are rarely used. Each also has a key in the search language.
 FOLDED: Final = ("session", "method", "request_id", "direction", "client", "until", "text", "order")
 RECENT: Final = {"15m": "last 15 minutes", "1h": "last hour", "today": "today"}
 NO_TIME: Final = "A time is such as 2026-11-23 14:05, 14:05, today or 2h (ago)."
-# Form fields and their search keys.
+# Maps form fields to keys of the search language.
 TERMS: Final = {
     "session": "session", "method": "method", "target": "target", "request_id": "id", "principal": "user",
     "direction": "dir", "client": "client", "outcome": "status", "since": "since", "until": "until",
@@ -67,7 +67,7 @@ MARKS: Final = {
 
 
 class ZonedField(forms.Field):
-    """A time in the search syntax, in the page's time zone unless it names another."""
+    """A form field for a time in the search language. Times without a zone are in the page's time zone."""
 
     def __init__(self, label: str, read: Callable[[str], datetime]) -> None:
         attributes = {"placeholder": "2026-11-23 14:05 or 2h", "autocomplete": "off"}
@@ -82,7 +82,7 @@ class ZonedField(forms.Field):
             raise forms.ValidationError(NO_TIME, code="invalid") from None
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """Return the entered time, formatted as the moment it stands for."""
+        """Return the entered text, replaced with the date and time that it stands for."""
         try:
             found = self.to_python(data)
             return written(found) if found else data
@@ -91,7 +91,7 @@ class ZonedField(forms.Field):
 
 
 class TimelineForm(forms.Form):
-    """The filters of the log; all are optional."""
+    """The filters of the log. All of them are optional."""
 
     q = forms.CharField(
         required=False, max_length=LONGEST, label="Search", widget=forms.TextInput({"type": "search"})
@@ -132,7 +132,7 @@ class TimelineForm(forms.Form):
                 shown.widget.attrs["aria-describedby"] = "mcp-filter-problems"
 
     def clean_q(self) -> str:
-        """Parse the query language of the console, and report its problems."""
+        """Parse the search and report its problems. The search language is the same as in the console."""
         text: str = self.cleaned_data["q"]
         search = parse(text)
         if search.problems:
@@ -142,7 +142,7 @@ class TimelineForm(forms.Form):
 
 
 class Pane(NamedTuple):
-    """A payload for display: escaped, indented, truncated."""
+    """A payload for display: escaped, indented and truncated."""
 
     html: SafeString
     characters: int
@@ -151,7 +151,7 @@ class Pane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """A message with its request and answer side by side; ``said`` is its summary."""
+    """A message for display, with its request and answer side by side. ``said`` is its summary."""
 
     message: Message
     request: Pane | None
@@ -160,14 +160,15 @@ class TimelineRow:
 
     @property
     def mark(self) -> Mark | None:
-        """Display of a log entry that is not a message."""
+        """The label of a log line that is not a message, or None for a message."""
         return MARKS.get(self.message.kind)
 
 
 class FacetValue(NamedTuple):
-    """A value of a field, its count among the newest matches, and the search limited to it.
+    """A value of a field, with its count among the newest matching messages.
 
-    ``url`` is "" if the query language cannot express the value.
+    ``url`` is the address of the search limited to this value. It is "" if the search language cannot express
+    the value.
     """
 
     title: str
@@ -176,14 +177,14 @@ class FacetValue(NamedTuple):
 
 
 class Facet(NamedTuple):
-    """A field and its most frequent values."""
+    """A field with its most frequent values."""
 
     title: str
     values: list[FacetValue]
 
 
 class Recent(NamedTuple):
-    """A shortcut for the start of the period: its label and the search with it."""
+    """A shortcut to a recent period: its label, and the address of the same search in that period."""
 
     title: str
     url: str
@@ -192,7 +193,7 @@ class Recent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A page of messages, with the queries of the adjacent pages."""
+    """A page of the message log, with the queries of the adjacent pages."""
 
     form: TimelineForm
     rows: list[TimelineRow]
@@ -208,12 +209,12 @@ class Timeline:
 
     @property
     def hits(self) -> str:
-        """Number of matching messages, as far as they were counted."""
+        """The number of matching messages as text. The text states if not all were counted."""
         return str(self.tally) if self.tally and self.filtered else ""
 
     @property
     def problems(self) -> str:
-        """Errors of the filters in one line."""
+        """The errors of all filters in one line."""
         return " ".join(
             f"{self.form.fields[name].label or name.replace('_', ' ').capitalize()}: {each}"
             for name, found in self.form.errors.items()
@@ -222,12 +223,12 @@ class Timeline:
 
     @property
     def fields(self) -> list[forms.BoundField]:
-        """Form fields that are always visible."""
+        """The form fields that are always visible."""
         return [each for each in self.form.visible_fields() if each.name not in FOLDED]
 
     @property
     def folded(self) -> list[forms.BoundField]:
-        """Form fields that are collapsed unless used."""
+        """The form fields that are collapsed unless they are used."""
         return [each for each in self.form.visible_fields() if each.name in FOLDED]
 
     @property
@@ -237,7 +238,7 @@ class Timeline:
 
     @property
     def recent(self) -> list[Recent]:
-        """Shortcuts to the same search for recent periods, replacing its time limits."""
+        """Shortcuts to recent periods. They replace the time limits of the current search."""
         asked = {name: self.form.data.get(name, "") for name in self.form.fields}
         for name in ("since", "until", "before", "after"):
             asked.pop(name)
@@ -251,22 +252,25 @@ class Timeline:
 
     @property
     def live(self) -> str:
-        """Query of the same search in the live console."""
+        """The query string of the same search in the live console."""
         return urlencode({"search": self.text}) if self.text else ""
 
     @property
     def text(self) -> str:
-        """All filters as one search text."""
+        """All filters combined into one search text."""
         return in_one_search(self.form.cleaned_data) if self.form.is_valid() else ""
 
     @property
     def further(self) -> str | None:
-        """Query that continues a search which stopped at its limit before the page was full."""
+        """The query string that continues the search, or None.
+
+        It is set if the search reached its limit before the page was full.
+        """
         return (self.older if self.newest_first else self.newer) if self.looked_at else None
 
 
 def pane(text: str, limit: int) -> Pane | None:
-    """Return ``text`` for a ``pre`` element, at most ``limit`` characters; None if it is empty."""
+    """Return ``text`` for a ``pre`` element, truncated to ``limit`` characters, or None if it is empty."""
     if not text:
         return None
     shown = indented_json(text, limit + 1)
@@ -274,7 +278,10 @@ def pane(text: str, limit: int) -> Pane | None:
 
 
 def trace_of(text: str) -> TraceContext | None:
-    """Return the trace context in ``_meta`` of a logged request; None if absent or the text is truncated."""
+    """Return the trace context in the ``_meta`` of a logged request.
+
+    Returns None if there is none or if the logged text was truncated.
+    """
     try:
         message = orjson.loads(text)
     except ValueError:
@@ -285,7 +292,7 @@ def trace_of(text: str) -> TraceContext | None:
 
 
 def in_one_search(asked: dict[str, Any]) -> str:
-    """Return the form's filters as one search text."""
+    """Return the filters of the form combined into one search text."""
     terms = [asked["q"].strip(), "status:error" if asked["outcome"] == FAILED else ""]
     for name, key in TERMS.items():
         value = asked[name]
@@ -297,15 +304,15 @@ def in_one_search(asked: dict[str, Any]) -> str:
 
 
 def row(message: Message, limit: int = SHOWN_CHARACTERS) -> TimelineRow:
-    """Return a message for display, both panes truncated to ``limit`` characters."""
+    """Return a message for display. Request and answer are truncated to ``limit`` characters."""
     said = summary(message.kind, message.method, message.payload, message.answer, message.outcome)
     return TimelineRow(message, pane(message.payload, limit), pane(message.answer, limit), said)
 
 
 def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timeline:
-    """Return the page for ``query`` (a QueryDict).
+    """Return the page of the log for ``query`` (a QueryDict).
 
-    Invalid filters give no rows and the form's errors.
+    If a filter is invalid, the page has no rows and the form has the errors.
     """
     form = TimelineForm(query)
     if not form.is_valid():
@@ -315,7 +322,8 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
         asked["session"] = session
     newest_first = asked["order"] != "oldest"
     found = find(asked, before=asked["before"], after=asked["after"], newest_first=newest_first, size=size)
-    # Pages are ordered by arrival, which depends on when each process flushes its lines.
+    # The rows are in the order of arrival, which depends on when each process flushes its lines. They are
+    # sorted by time for display.
     in_time = sorted(found.messages, key=lambda message: (message.at, message.pk), reverse=newest_first)
     first = asked["before"] is None and asked["after"] is None
     counted = tally(asked, found if newest_first else None) if first else None
@@ -337,7 +345,7 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
 
 
 def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
-    """Return the values of each field that would narrow the search."""
+    """Return the most frequent values of each field, unless all messages have the same value."""
     found = []
     for name, title, key, missing in FACETS:
         names = principal_names([value for value, _ in counted.values[name]]) if name == "principal" else {}
@@ -353,14 +361,17 @@ def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
 
 
 def _narrower(kept: dict[str, str], term: str) -> str:
-    """Return the search with one more term."""
+    """Return the query string of the search with an additional term, or "" if there is no term."""
     return "?" + urlencode({**kept, "q": f"{kept.get('q', '')} {term}".strip()}) if term else ""
 
 
 def refusals_of(
     since: datetime, until: datetime | None = None, tool: str = ""
 ) -> list[tuple[RefusalCount, str]]:
-    """Return the refused calls of a period by code, each with the address of its messages."""
+    """Return the number of refused calls in a period by code.
+
+    Each is returned with the address of its messages.
+    """
     time = {"since": in_utc(since)} if until is None else {"since": in_utc(since), "until": in_utc(until)}
     page = reverse("admin:mcp_app_message_changelist")
     limit = {"target": tool} if tool else {}

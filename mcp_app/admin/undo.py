@@ -1,4 +1,7 @@
-"""Undo of the last action: a signed note beside the message, valid only for the user who acted."""
+"""Undo of the user's last action.
+
+A signed note beside the message describes the action. It is valid only for the user who acted.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,20 @@ from django.utils.safestring import SafeString
 
 SALT: Final = "mcp_app.admin.undo"
 FIELD: Final = "undo"
-# An offer to undo is short-lived; history and rollback cover older changes.
+# Seconds for which an undo is offered. For older changes there is the history with its rollback.
 SECONDS: Final = 3600
 
 
 def noted(request: HttpRequest, subject: str, what: Any) -> str:
-    """Return a signed note of an action, valid only for this user and ``subject``."""
+    """Return a signed note about an action. It is valid only for this user and this ``subject``."""
     return signing.dumps([str(request.user.pk), what], salt=f"{SALT}.{subject}", compress=True)
 
 
 def read(request: HttpRequest, subject: str) -> Any:
-    """Return the content of the request's note; None if it is invalid, expired or another user's."""
+    """Return the content of the submitted note.
+
+    Returns None if the note is invalid, expired, or of another user.
+    """
     try:
         who, what = signing.loads(request.POST.get(FIELD, ""), salt=f"{SALT}.{subject}", max_age=SECONDS)
     except signing.BadSignature:
@@ -31,7 +37,7 @@ def read(request: HttpRequest, subject: str) -> Any:
 
 
 def with_undo(request: HttpRequest, text: str, address: str, note: str) -> SafeString:
-    """Return a message with an undo button."""
+    """Return a message followed by an undo button."""
     return format_html(
         '{} <form method="post" action="{}" class="mcp-undo">'
         '<input type="hidden" name="csrfmiddlewaretoken" value="{}">'

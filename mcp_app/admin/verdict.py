@@ -1,4 +1,4 @@
-"""The status on the first page: faults of the installation, and tasks for the user."""
+"""The status on the admin's first page: faults of the installation, and tasks for the user."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from mcp_app.interface.text import marked
 from mcp_app.message_log.counts.error_groups import LAST_SEEN, new_since
 from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Session, Tool
 
-# Counts stop here: the first page must be fast.
+# Maximum number of rows counted, because the first page must be fast.
 MOST_COUNTED: Final = 1_000
 NEW_ERROR: Final = timedelta(days=1)
-# Number of new errors that are listed, and the length of their example.
+# Maximum number of new errors that are listed, and maximum length of the example of each.
 NAMED_ERRORS: Final = 3
 SAID: Final = 120
 NEW_LINE: Final = "\n"
@@ -34,7 +34,7 @@ NEW_LINE: Final = "\n"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A fault or a task, with the page where it is resolved."""
+    """A fault or a task, with the address of the page where the user can resolve it."""
 
     text: str
     url: str = ""
@@ -42,21 +42,21 @@ class Reason:
 
 @dataclass(slots=True)
 class ServerStatus:
-    """The server's status: ``faults`` prevent it from working, ``tasks`` wait for this user."""
+    """The status. ``faults`` keep the server from working. ``tasks`` are those that the user can complete."""
 
     faults: list[Reason] = field(default_factory=list)
     tasks: list[Reason] = field(default_factory=list)
 
     @property
     def word(self) -> str:
-        """Status in one phrase."""
+        """The status as a short phrase."""
         if self.faults:
             return "Degraded"
         return "The server works." if self.tasks else "Well"
 
     @property
     def sentence(self) -> str:
-        """Explanation of the status, before its reasons."""
+        """The sentence that introduces the faults and tasks."""
         if self.faults:
             return "The server cannot do all of its work."
         if self.tasks:
@@ -65,14 +65,14 @@ class ServerStatus:
 
     @property
     def tone(self) -> str:
-        """``bad``, ``warn`` or ``good``."""
+        """The tone of the status: ``bad``, ``warn`` or ``good``."""
         if self.faults:
             return "bad"
         return "warn" if self.tasks else "good"
 
 
 def tasks_of(request: HttpRequest) -> list[Reason]:
-    """Return the tasks that this user may resolve."""
+    """Return the pending tasks that this user may complete."""
     return [
         *_approvals(request),
         *_stuck_calls(request),
@@ -84,7 +84,7 @@ def tasks_of(request: HttpRequest) -> list[Reason]:
 
 
 def first_steps(request: HttpRequest) -> list[Reason]:
-    """Return the setup steps that a new installation still lacks."""
+    """Return the setup steps that a new installation has not completed."""
     steps = []
     if request.user.has_perm("mcp_app.view_tool") and not Tool.objects.filter(enabled=True).exists():
         steps.append(Reason("Add a tool: no tool is offered to clients yet", _page("tool")))
@@ -94,7 +94,10 @@ def first_steps(request: HttpRequest) -> list[Reason]:
 
 
 def _connect_page() -> str:
-    """Return the page that explains how to connect, or the card on this page if it is not served."""
+    """Return the address of the page that explains how to connect.
+
+    If the project does not serve that page, return a fragment of the first page.
+    """
     try:
         return reverse("mcp_connect")
     except NoReverseMatch:
@@ -107,7 +110,7 @@ def _approvals(request: HttpRequest) -> Iterator[Reason]:
 
 
 def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
-    """Yield tasks for calls that stayed without a worker for longer than any sweep takes."""
+    """Yield tasks for calls that have been without a worker for longer than a sweep takes."""
     if not request.user.has_perm("mcp_app.change_call"):
         return
     if number := lost_calls()[:MOST_COUNTED].count():
@@ -122,13 +125,13 @@ def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
 def _new_errors(request: HttpRequest) -> Iterator[Reason]:
     if not request.user.has_perm("mcp_app.view_message"):
         return
-    # All these groups are new, so their counts cover only this period.
+    # All errors of these groups happened in this period, because the groups are new.
     groups = new_since(clock.utcnow() - NEW_ERROR).order_by("-count", *LAST_SEEN)
     shown = list(groups[: NAMED_ERRORS + 1])
     for group in shown[:NAMED_ERRORS]:
         times = "once" if group.count == 1 else f"{group.count:,} times"
-        # Show an example message: the group's own text has its values removed. A group without text mixes
-        # many errors.
+        # An example is shown, because variable values have been removed from the group's text. A group
+        # without text has no example, because it contains different errors.
         said = f": {marked(group.example.strip().partition(NEW_LINE)[0])[:SAID]}" if group.words else ""
         text = f"New error in {marked(group.tool or group.method)}, {times} since yesterday{said}"
         yield Reason(text, reverse("admin:mcp_app_message_error", args=[group.pk]))

@@ -1,4 +1,4 @@
-"""Form fields that Django lacks: JSON with an editor and precise errors, permissions, uploads."""
+"""Form fields that Django does not have: JSON with an editor and precise errors, permissions, uploads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_app.protocol.scopes import ALL, words_of
 
 
 class JsonWidget(Textarea):
-    """A text area that a script turns into a JSON editor."""
+    """A text area that a script replaces with a JSON editor."""
 
     def __init__(self, attrs: dict[str, Any] | None = None) -> None:
         super().__init__({"rows": 10, "spellcheck": "false", **(attrs or {})})
@@ -30,7 +30,7 @@ class JsonWidget(Textarea):
     def render(
         self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
     ) -> SafeString:
-        """Wrap the text area in an element for the editor."""
+        """Return the text area within an element for the editor."""
         attrs = dict(attrs or {})
         if apps.is_installed("django_svelte_jsoneditor"):
             attrs["data-json-editor"] = static("django_svelte_jsoneditor/js/svelte_jsoneditor.js")
@@ -40,35 +40,41 @@ class JsonWidget(Textarea):
 
     @property
     def media(self) -> forms.Media:
-        """Script and style of the editor."""
+        """The script and style sheet of the editor."""
         scripts: list[Any] = [forms.Script("mcp_app/json_editor.js", type="module")]
         return forms.Media(css={"all": ["mcp_app/admin.css"]}, js=scripts)
 
 
 class ArgumentsWidget(JsonWidget):
-    """The arguments of a prompt: rows built by a script, or JSON."""
+    """The arguments of a prompt as JSON, which a script shows as rows."""
 
     def __init__(self) -> None:
         super().__init__({"data-argument-rows": ""})
 
     @property
     def media(self) -> forms.Media:
-        """Scripts of the rows and the editor."""
+        """The scripts of the rows and of the editor."""
         return super().media + forms.Media(js=["mcp_app/argument_rows.js"])
 
 
 class JsonField(forms.JSONField):
-    """JSON typed by a person: errors name line and column, and values fit every database."""
+    """A JSON value that a person types.
+
+    Errors contain line and column. Values that some supported database cannot store are refused.
+    """
 
     widget = JsonWidget
 
     def __init__(self, *, shape: type[Any] | None = None, **kwargs: Any) -> None:
-        """Require values of type ``shape`` (list or dict), which is also the value of an empty field."""
+        """Build the field.
+
+        ``shape`` (list or dict) is the required type, and its empty value is the default.
+        """
         super().__init__(**kwargs)
         self.shape = shape
 
     def to_python(self, value: Any) -> Any:
-        """Return the parsed value. Raises ValidationError with the position of the first error."""
+        """Return the parsed value. Raises ValidationError with the position of the first syntax error."""
         if self.disabled or not isinstance(value, str):
             return value
         if not value.strip():
@@ -82,7 +88,7 @@ class JsonField(forms.JSONField):
         return parsed
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """Return the typed text, even if it is not JSON, to show it beside the error."""
+        """Return the typed text, even if it is not valid JSON, so that it is shown beside the error."""
         if data is None:
             return None
         try:
@@ -91,7 +97,7 @@ class JsonField(forms.JSONField):
             return InvalidJSONInput(data)
 
     def prepare_value(self, value: Any) -> str:
-        """Return indented JSON for the editor."""
+        """Return the value as indented JSON for the editor."""
         if isinstance(value, InvalidJSONInput):
             return value
         return json.dumps(value, indent=2, ensure_ascii=False)
@@ -118,10 +124,11 @@ def _permission_choices(current: str) -> list[tuple[str, Any]]:
 
 
 class PermissionField(forms.ChoiceField):
-    """A choice of a group's members, an existing permission, or none."""
+    """A choice between no permission, membership in a group, and an existing permission."""
 
     def __init__(self, *, current: str = "", **kwargs: Any) -> None:
-        # Keep an unknown permission from code selectable: saving would drop it otherwise.
+        # An entry may have a permission that does not exist. It stays selectable, because saving would
+        # otherwise remove it.
         choices = _permission_choices(current)
         known = {value for _, group in choices if isinstance(group, list) for value, _ in group}
         if current and current not in known:
@@ -131,7 +138,7 @@ class PermissionField(forms.ChoiceField):
     def to_python(self, value: Any) -> str:
         """Return the permission.
 
-        A group added in the popup is submitted by its number.
+        If the user added a group in the popup, the submitted value is the number of that group.
         """
         text = str(super().to_python(value))
         is_number = text.isascii() and text.isdecimal() and len(text) < 10
@@ -139,12 +146,15 @@ class PermissionField(forms.ChoiceField):
         return memberships([group])[group.pk][0] if group is not None else text
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """Return the parsed permission, so that a form with errors shows it selected."""
+        """Return the parsed permission, so that a form with errors shows it as selected."""
         return self.to_python(data)
 
 
 class ScopesField(forms.MultipleChoiceField):
-    """A choice of scopes of a credential, required by default; ``user`` describes the credential's user."""
+    """A choice of scopes for a credential.
+
+    At least one is required by default. ``user`` describes whose permissions the scopes limit.
+    """
 
     def __init__(self, *, user: str, **kwargs: Any) -> None:
         words = words_of(user)
@@ -153,9 +163,9 @@ class ScopesField(forms.MultipleChoiceField):
 
 
 class UploadWidget(forms.FileInput):
-    """A file input without a link to the stored file: uploads are only served to MCP clients."""
+    """A file input without a link to the stored file, because uploads are served to MCP clients only."""
 
-    # Unfold's script writes the file name into a text field of Unfold's template.
+    # Unfold's script writes the name of the chosen file into a text field that only Unfold's template has.
     template_name = (
         "unfold/widgets/clearable_file_input_small.html" if HAS_UNFOLD else forms.FileInput.template_name
     )
@@ -164,7 +174,7 @@ class UploadWidget(forms.FileInput):
         super().__init__({} if HAS_UNFOLD else {"class": "mcp-input"})
 
     def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
-        """Add the CSS classes of Unfold's file inputs."""
+        """Return the context with the CSS classes of Unfold's file inputs."""
         context = super().get_context(name, value, attrs)
         context["widget"]["file_wrapper_class"] = " ".join(FILE_CLASSES)
         return context

@@ -22,8 +22,8 @@ MOST_OPEN: Final = 500
 MOST_FOUND: Final = 200
 # Longer arguments are shown only on the page of their call.
 LONGEST: Final = 20_000
-# Ordering by an expression prevents SQLite from using the column's index, with which it would scan all calls
-# in that order to find the few in one state.
+# Ordering by an expression keeps SQLite from using the column's index. With the index, SQLite would scan all
+# calls in that order to find the few in one state.
 _ACCEPTED: Final = Coalesce(F("accepted_at"), F("accepted_at"))
 OLDEST_FIRST: Final = (_ACCEPTED.asc(),)
 HELP: Final = f"words of the arguments; of the newest {MOST_LISTED:,} calls."

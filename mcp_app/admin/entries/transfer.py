@@ -182,7 +182,7 @@ class TransferPages(ModelAdmin[Any]):
         )
 
     def import_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the form, preview an uploaded file, or import a confirmed file."""
+        """Show the form (GET). On POST, preview the submitted file or import the confirmed one."""
         if not may_import(request):
             raise PermissionDenied
         if request.method != "POST":
@@ -197,10 +197,10 @@ class TransferPages(ModelAdmin[Any]):
         return self._look(request, form, form.cleaned_data) if form.is_valid() else self._page(request, form)
 
     def _look(self, request: HttpRequest, form: ImportForm, asked: dict[str, Any]) -> HttpResponse:
-        """Preview the import with a dry run, and offer a button to confirm it."""
+        """Show a preview of the import, computed by a dry run, with a button to confirm it."""
         content, notation, prune = asked["content"], asked["notation"], asked["prune"]
         carried = packed(content[: MAX_BYTES + 1])
-        # Django rejects a larger form unread. The other fields are small.
+        # Django rejects larger forms before any code reads them. The limit leaves room for the other fields.
         if len(carried) > (settings.DATA_UPLOAD_MAX_MEMORY_SIZE or MAX_BYTES) - 10_000:
             form.add_error(None, TOO_LARGE)
             return self._page(request, form)

@@ -1,1 +1,1 @@
-"""Pages of figures and of errors: numbers counted by the log writer, each linked to its messages."""
+"""Pages of statistics and errors, from counts by the log writer. Each number links to its messages."""

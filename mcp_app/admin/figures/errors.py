@@ -1,4 +1,4 @@
-"""Pages of errors: groups with a curve over one week, and one group with its newest messages."""
+"""Pages of errors: the list of error groups with a week's curve each, and the page of a group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEW: Final = timedelta(days=1)
 WEEK: Final = timedelta(days=7)
 BIN: Final = timedelta(hours=6)
 PAGE: Final = 50
-# Far more pages than the bounded number of groups fills.
+# A higher limit than the maximum number of groups can fill.
 LAST_PAGE: Final = 100
 MOST_MESSAGES: Final = 10
 LONGEST_EXAMPLE: Final = 200
@@ -38,7 +38,7 @@ ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """An error group as listed."""
+    """An error group, as the list shows it."""
 
     row: ErrorGroup
     url: str
@@ -48,29 +48,29 @@ class Group:
 
     @property
     def name(self) -> str:
-        """Tool or method that failed."""
+        """The name of the tool that failed, or of the method if no tool was called."""
         return self.row.tool or self.row.method
 
     @property
     def count(self) -> str:
-        """Number of errors, formatted."""
+        """The number of errors with thousands separators."""
         return f"{self.row.count:,}"
 
     @property
     def example(self) -> str:
-        """First line of the newest error, if it differs from the group's text."""
+        """The first line of the newest error, or "" if it equals the group's text."""
         said = self.row.example.strip().partition("\n")[0][:LONGEST_EXAMPLE]
         return said if self.row.words and said != self.row.words else ""
 
     @property
     def outcome(self) -> str:
-        """Outcome, as the log displays it."""
+        """The outcome in the form that the log shows."""
         return self.row.outcome.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorList:
-    """The requested groups, with links to other filters, orders and pages."""
+    """The list of error groups, with links to other filters, orders and pages."""
 
     groups: list[Group]
     views: list[ViewChoice]
@@ -82,7 +82,7 @@ class ErrorList:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPage:
-    """The page of one group: its summary, its errors over time, its newest messages."""
+    """The page of a group: its summary, its errors over time and its newest messages."""
 
     group: Group
     chart: Chart
@@ -91,7 +91,10 @@ class ErrorPage:
 
 
 def error_list(request: HttpRequest) -> ErrorList:
-    """Return one page of the groups: those first seen in the last day, or all, in the requested order."""
+    """Return a page of the list of error groups, in the requested order.
+
+    By default, it contains only the groups first seen in the last day.
+    """
     now = clock.utcnow()
     only_new, order = request.GET.get("show") != "all", request.GET.get("order", "")
     order = order if order in ORDERS else ""
@@ -126,7 +129,7 @@ def _url(show: str, order: str, page: int = 1) -> str:
 
 
 def _hours(digests: list[str], now: datetime) -> dict[str, dict[datetime, int]]:
-    """Return the error counts of each group for each hour of the last week."""
+    """Return the hourly error counts of each group in the last week."""
     rows = ErrorHour.objects.filter(group__in=digests, at__gte=now - WEEK).order_by()
     found: dict[str, dict[datetime, int]] = defaultdict(dict)
     for digest, at, count in rows.values_list("group_id", "at", "count"):
@@ -145,7 +148,7 @@ def _group(group: ErrorGroup, hours: dict[datetime, int], now: datetime) -> Grou
 
 
 def error_page(group: ErrorGroup) -> ErrorPage:
-    """Return the page data of one group."""
+    """Return the data for the page of a group."""
     now = clock.utcnow()
     hours = _hours([group.pk], now)[group.pk]
     ids = messages_of(group, MOST_MESSAGES)
@@ -157,7 +160,7 @@ def error_page(group: ErrorGroup) -> ErrorPage:
 
 
 def _chart(hours: dict[datetime, int], now: datetime, log: str) -> Chart:
-    """Return a chart of the last week, hour by hour."""
+    """Return a chart of the errors per hour in the last week."""
     last = now.replace(minute=0, second=0, microsecond=0)
     times = [last - timedelta(hours=back) for back in range(WEEK // timedelta(hours=1) - 1, -1, -1)]
     counts = [hours.get(at, 0) for at in times]

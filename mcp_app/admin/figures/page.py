@@ -1,4 +1,4 @@
-"""The page of figures: tool calls of a period by tool, client, person or time, and the workers."""
+"""The page of statistics: the tool calls in a period by tool, client, person or time, and the workers."""
 
 from __future__ import annotations
 
@@ -37,25 +37,27 @@ from mcp_app.protocol.messages.methods import OTHER
 
 TIME: Final = "time"
 CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
-# For each view: the heading of its rows, and the log filter that finds a row.
+# For each view, the heading of the first column, and the filter of the log that finds the messages of a row.
 BY: Final = {
     TOOL: ("Tool", "target"),
     CLIENT: ("Client", "client"),
     PRINCIPAL: ("Who", "principal"),
     TIME: ("From", ""),
 }
-# A search for ``OTHER``, which includes calls of tools that are not offered to their callers.
+# The search that finds the calls counted as OTHER. They include calls of tools that were not offered to the
+# caller.
 NO_TOOL: Final = 'tool:""'
 UNKNOWN_TOOLS: Final = "unknown tools"
 NOT_NAMED: Final = f"not offered to who called, or beyond {MOST_TOOLS} in an hour"
-# The median hides a queue's delays; the maximum is an outlier.
+# The percentile shown for the time in the queue. The median would hide delays, and the maximum is only an
+# outlier.
 WAITED: Final = 0.95
 PAGE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ViewChoice:
-    """A link to one view of the figures."""
+    """A link to a view or a period of the page."""
 
     title: str
     url: str
@@ -64,7 +66,7 @@ class ViewChoice:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The page of figures: its choices, its table, the workers that the user may view."""
+    """The content of the page: links to its views, the table, and the workers that the user may view."""
 
     at: datetime
     since: datetime
@@ -83,12 +85,15 @@ class Figures:
 
     @property
     def lines(self) -> list[tuple[FigureRow, list[Cell]]]:
-        """Rows of the current page with their cells. A CSV file contains all rows."""
+        """The rows on the current page of the table, each with its cells.
+
+        The CSV file contains all rows.
+        """
         return lines(self.page)
 
 
 def figures(request: HttpRequest) -> Figures:
-    """Return the figures that the query string requests."""
+    """Return the statistics that the query string requests."""
     now = clock.utcnow()
     period = asked_period(request, now)
     by, tool = asked_view(request)
@@ -118,14 +123,14 @@ def figures(request: HttpRequest) -> Figures:
 
 
 def asked_view(request: HttpRequest) -> tuple[str, str]:
-    """Return the requested view and tool; the view by tool always covers all tools."""
+    """Return the requested view and tool. In the view by tool, the tool is always ""."""
     by, tool = request.GET.get("by", ""), request.GET.get("tool", "")[:TOOL_CHARACTERS].replace("\x00", "")
     by = by if by in BY else CLIENT if tool else TOOL
     return by, "" if by == TOOL else tool
 
 
 def tool_figures_url(tool: str, **period: str) -> str:
-    """Return the address of one tool's figures by client."""
+    """Return the address of a tool's statistics by client."""
     query = urlencode({**period, "by": CLIENT, "tool": tool})
     return f"{reverse('admin:mcp_app_message_figures')}?{query}"
 
@@ -139,7 +144,10 @@ VIEWS: Final = {TOOL: "By tool", CLIENT: "By client", PRINCIPAL: "By person", TI
 
 
 def _first(by: str) -> str:
-    """Return the heading of the first column; for times with their zone, which a CSV file lacks elsewhere."""
+    """Return the heading of the first column.
+
+    For times it includes the time zone, because a CSV file has no other place for it.
+    """
     return f"{BY[by][0]} ({shown_zone()})" if by == TIME else BY[by][0]
 
 
@@ -148,13 +156,13 @@ def _choice(title: str, query: dict[str, str], chosen: bool) -> ViewChoice:
 
 
 def _periods(period: Period, query: dict[str, str]) -> list[ViewChoice]:
-    """Return links to the periods that end now, and to one selected on a chart."""
+    """Return links to the periods that end now, and to a period that the user selected on a chart."""
     found = [*PERIODS.values(), *([] if period.until is None else [period])]
     return [_choice(each.title, {**query_of(each), **query}, each == period) for each in found]
 
 
 def _begun(request: HttpRequest, by: str, period: Period, now: datetime) -> list[BegunCall]:
-    """Return started background calls; empty if the user may not view calls."""
+    """Return the background calls that started in the period, or [] if the user may not view calls."""
     if not request.user.has_perm("mcp_app.view_call"):
         return []
     return begun_calls(period.starts(now)[0], period.until, clients=by == CLIENT)
@@ -190,7 +198,8 @@ def _by_name(by: str, period: Period, now: datetime, begun: Iterable[BegunCall],
     waited, notes = _waited(by, begun), _notes(by, found)
     rows = []
     for name, calls in found.calls:
-        # No link for "other" and for unnamed callers: the log cannot be filtered by them.
+        # There is no link for "other" and for callers without a name, because the log cannot be filtered by
+        # them.
         is_named = name not in ("", OTHER)
         time = {"since": in_utc(found.since), **end_of_log(found.until)}
         urls = _urls({BY[by][1]: name, **limit, **time}) if is_named else {}
@@ -204,12 +213,15 @@ def _by_name(by: str, period: Period, now: datetime, begun: Iterable[BegunCall],
 
 
 def _others(by: str) -> tuple[str, str]:
-    """Return the name and the note of the row for "other"."""
+    """Return the name and the note for the row of calls counted as OTHER."""
     return (UNKNOWN_TOOLS, NOT_NAMED) if by == TOOL else (OTHER, "more together")
 
 
 def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
-    """Return each person's name, with the principal as a note that can be copied into a search."""
+    """Map principals to display name and note.
+
+    The note is the principal's key, which users can copy into a search.
+    """
     if by != PRINCIPAL:
         return {}
     known = principal_names([name for name, _ in found.calls])
@@ -217,7 +229,7 @@ def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
 
 
 def _waited(by: str, begun: Iterable[BegunCall]) -> dict[str, list[float]]:
-    """Return the queue waits of background calls by name, in seconds."""
+    """Return the times that background calls waited in the queue, in seconds, grouped by name."""
     found: dict[str, list[float]] = defaultdict(list)
     for call in begun:
         found[{TOOL: call.tool, PRINCIPAL: call.principal}.get(by, call.client)].append(call.waited)
@@ -231,7 +243,7 @@ def _urls(narrowed: dict[str, str]) -> dict[str, str]:
 
 
 def csv_name(request: HttpRequest) -> str:
-    """Return the file name of the CSV export."""
+    """Return the file name of the CSV file."""
     asked: Any = request.GET
     by, _ = asked_view(request)
     time = "chosen" if asked.get("since") else asked.get("range") if asked.get("range") in PERIODS else "hour"

@@ -1,4 +1,4 @@
-"""The period that a query string requests: one that ends now, by name, or a range selected on a chart."""
+"""The period in a query string: a named period that ends now, or a range selected on a chart."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ from mcp_app.message_log.rollups import HOUR, KEPT, time_kept
 from mcp_app.message_log.search.times import NotATime, begin_of, end_of
 from mcp_app.message_log.traffic import PERIODS, Period, between
 
-# More columns would be indistinguishable.
+# With more columns, a chart would be unreadable.
 MOST_POINTS: Final = 200
 _SECOND: Final = timedelta(seconds=1)
 
 
 def asked_period(request: HttpRequest, now: datetime) -> Period:
-    """Return the requested period, or the last hour if the request is missing or has no counts."""
+    """Return the requested period.
+
+    Returns the last hour if no period is requested or the requested range has no stored counts.
+    """
     chosen = _chosen(request.GET.get("since", ""), request.GET.get("until", ""), now)
     return chosen or PERIODS.get(request.GET.get("range", ""), PERIODS["hour"])
 
 
 def query_of(period: Period) -> dict[str, str]:
-    """Return the query that requests a period, here or in the log.
+    """Return the query parameters that request a period, on these pages and in the log.
 
-    The log's range ends with its last second, inclusive.
+    A range in the log includes its last second.
     """
     if period.until is None:
         return {"range": period.name}
@@ -36,12 +39,12 @@ def query_of(period: Period) -> dict[str, str]:
 
 
 def end_of_log(until: datetime | None) -> dict[str, str]:
-    """Return the log query for the end of a range; empty if the range ends now."""
+    """Return the query parameter that ends a range in the log, or {} if the range ends now."""
     return {} if until is None else {"until": in_utc(until - _SECOND)}
 
 
 def chosen_url(period: Period) -> str:
-    """Return the address of a range selected on a chart; empty if the period ends now."""
+    """Return the query string for a range selected on a chart, or "" if the period ends now."""
     return "" if period.until is None else "?" + urlencode(query_of(period))
 
 
@@ -49,7 +52,7 @@ def _chosen(since: str, until: str, now: datetime) -> Period | None:
     if not since or not until:
         return None
     try:
-        # Clamp first: adding to the calendar's last moment would overflow.
+        # Limited before the addition, because adding to the last possible datetime would overflow.
         begin, end = begin_of(since), min(end_of(until), now + timedelta(minutes=1)) + _SECOND / 1_000_000
     except NotATime:
         return None
@@ -65,7 +68,10 @@ def _since(until: datetime, period: Period) -> datetime:
 
 
 def _title(period: Period, now: datetime) -> str:
-    """Return the range in the page's time zone; days are named unless the whole range is today."""
+    """Return the title of a range, in the time zone of the page.
+
+    Dates are included unless the whole range is today.
+    """
     assert period.until is not None
     today, begin, end = (timezone.localtime(at) for at in (now, _since(period.until, period), period.until))
     day = "" if begin.date() == today.date() == end.date() else f"{begin:%Y-%m-%d} "

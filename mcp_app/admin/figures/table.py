@@ -1,4 +1,4 @@
-"""Tables of figures: rows sortable by any column, as HTML data and as CSV."""
+"""Tables of statistics. Their rows can be sorted by any column and written as CSV."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from mcp_app.admin.markup import seconds_text, share_text
 from mcp_app.interface.text import marked
 from mcp_app.message_log.traffic import CallFigures
 
-# Spreadsheets treat such a cell as a formula, and clients choose their own names.
+# Spreadsheets treat cells that begin with these characters as formulas. Clients choose their own names and
+# could send such text.
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """Counts for one name; ``urls`` link each number to its messages, ``url`` to the tool's callers."""
+    """The calls of a tool, client, person or point in time.
+
+    ``urls`` link the numbers to the counted messages, by column. ``url`` links a tool to its callers.
+    """
 
     name: str
     calls: CallFigures
@@ -31,7 +35,7 @@ class FigureRow:
 
 
 class FigureColumn(NamedTuple):
-    """A numeric column; rows without a value are sorted last."""
+    """A column of numbers. Rows without a value come last in any sort order."""
 
     key: str
     title: str
@@ -57,7 +61,7 @@ DEFAULT_ORDER: Final = "-calls"
 
 
 class Cell(NamedTuple):
-    """A number, with a link to the messages it counts."""
+    """A number with a link to the messages that it counts."""
 
     title: str
     text: str
@@ -65,7 +69,7 @@ class Cell(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A sortable heading; ``order`` is the value of ``aria-sort``."""
+    """A heading that sorts by its column. ``order`` is the value of the attribute ``aria-sort``."""
 
     title: str
     url: str
@@ -74,7 +78,7 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The sorted rows of one view."""
+    """The sorted rows of a view."""
 
     title: str
     first: str
@@ -93,7 +97,10 @@ def _cell(column: FigureColumn, row: FigureRow) -> Cell:
 
 
 def sorted_rows(rows: Sequence[FigureRow], order: str) -> list[FigureRow]:
-    """Sort rows by a column or by ``name``; a leading minus sorts in descending order. The sort is stable."""
+    """Sort rows by a column, or by ``name``.
+
+    A leading minus sorts in descending order. Equal rows stay in the given order.
+    """
     key, downwards = order.lstrip("-"), order.startswith("-")
     if key == "name":
         return sorted(rows, key=lambda row: row.name, reverse=downwards)
@@ -105,16 +112,16 @@ def sorted_rows(rows: Sequence[FigureRow], order: str) -> list[FigureRow]:
 
 
 def order_of(asked: str) -> str:
-    """Return the requested sort order if it is valid, else the default."""
+    """Return the requested sort order if it is valid, or the default order."""
     return asked if asked.removeprefix("-") in ORDERS else DEFAULT_ORDER
 
 
 def heads(table: Table, query: dict[str, str]) -> list[Head]:
-    """Return the headings as sort links; the link of the current column reverses its order."""
+    """Return the headings. Each links to the order by its column. That of the current column reverses it."""
     found = []
     for key, title in (("name", table.first), *((column.key, column.title) for column in COLUMNS)):
         is_sorted, downwards = table.order.removeprefix("-") == key, table.order.startswith("-")
-        # Names sort ascending first, numbers descending.
+        # The first click sorts names in ascending and numbers in descending order.
         turned = not downwards if is_sorted else key != "name"
         url = "?" + urlencode({**query, "sort": ("-" if turned else "") + key})
         order = ("descending" if downwards else "ascending") if is_sorted else ""
@@ -123,7 +130,7 @@ def heads(table: Table, query: dict[str, str]) -> list[Head]:
 
 
 def as_csv(table: Table) -> str:
-    """Return the table as CSV with plain numbers: times in seconds, rates as fractions of 1."""
+    """Return the table as CSV with plain numbers. Times are in seconds, and rates are fractions of 1."""
     written = io.StringIO()
     lines = csv.writer(written)
     lines.writerow([table.first, *(column.title for column in COLUMNS)])

@@ -1,4 +1,4 @@
-"""The table of workers: live workers of each machine, with their current and past calls."""
+"""The table of workers by machine, with their current calls and the calls started in a period."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from mcp_app.protocol.call_state import ACTIVE
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """The workers of one machine; ``running`` counts current calls, the other numbers started calls."""
+    """The workers of a machine.
+
+    ``running`` is the number of calls that run now. The other numbers are about the calls started in a
+    period.
+    """
 
     machine: str
     alive: list[str]
@@ -32,7 +36,10 @@ class WorkerRow:
 
 
 def workers(begun: Iterable[BegunCall]) -> list[WorkerRow]:
-    """Return machines with live workers or started calls; machines with live workers come first."""
+    """Return the machines that have live workers or have started calls.
+
+    Machines with live workers come first.
+    """
     alive: dict[str, list[str]] = defaultdict(list)
     for worker in box().workers:
         queues = f" ({', '.join(worker.queues)})" if worker.queues else ""
@@ -46,12 +53,12 @@ def workers(begun: Iterable[BegunCall]) -> list[WorkerRow]:
 
 
 def _machine_of_worker(name: str) -> str:
-    """Return the machine from ``celery@machine``, truncated like the column of a call."""
+    """Return the machine in ``celery@machine``, truncated like the worker column of a call."""
     return (name.partition("@")[2] or name)[:60]
 
 
 def _machine_of_process(name: str) -> str:
-    """Return the machine from ``machine:123``, the process that started a call."""
+    """Return the machine in ``machine:123``, the name of the process that started a call."""
     return name.rpartition(":")[0] or name
 
 

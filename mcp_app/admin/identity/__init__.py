@@ -1,1 +1,1 @@
-"""People of an identity provider, and the provider's state."""
+"""Admin pages of users from an identity provider, and of the provider's state."""

@@ -1,4 +1,4 @@
-"""The page of users who come from an identity provider, and of the provider's state."""
+"""The admin page of users from an identity provider. It also shows the state of the provider."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from mcp_app.auth.own_addresses import names_provider
 from mcp_app.interface.text import visible
 from mcp_app.models import ExternalIdentity
 
-# Providers may send any timestamp; datetime ends with the year 9999.
+# The largest timestamp that datetime supports. A provider may send any number.
 _LATEST: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 
 
 @admin.register(ExternalIdentity)
 class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
-    """Pages of links between a provider's subjects and local users.
+    """Admin pages of the links between a provider's subjects and local users.
 
-    Logins create them; they are deleted with their user.
+    Logins create the links. A link is deleted together with its user.
     """
 
     change_list_template = "mcp_admin/identities.html"
@@ -42,18 +42,18 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
     fields = list_display
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        """Search by the user model's name field."""
+        """Return the search fields, which depend on the name field of the user model."""
         return (login_name("user"), "subject", "issuer")
 
     def has_delete_permission(self, request: HttpRequest, obj: ExternalIdentity | None = None) -> bool:
-        """Deny deletion on these pages, since the next login would recreate the row.
+        """Deny deletion on these pages, because the next login would create the link again.
 
-        Deletion together with the user stays possible.
+        A link can still be deleted together with its user.
         """
         return not self.is_on_own_pages(request) and request.user.has_perm("mcp_app.delete_externalidentity")
 
     def has_test_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may test a token, which reveals why it is rejected."""
+        """Return True if the user may test tokens. A test reveals why a token is refused."""
         return self.has_view_permission(request) and request.user.has_perm("mcp_app.run_doctor")
 
     def get_urls(self) -> list[URLPattern]:
@@ -62,7 +62,7 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
         return [path("try-token/", self.admin_site.admin_view(trying), name=name), *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Show the list below the provider's state."""
+        """Show the list of users, with the provider's state above it."""
         more = {
             "provider": provider_state(),
             "login": login_state(),
@@ -72,7 +72,7 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
 
     @sensitive_variables()
     def try_token(self, request: HttpRequest) -> HttpResponse:
-        """Show whether this process accepts a token.
+        """Show the result of testing a token in this process.
 
         The token is not stored, and no user is created or changed.
         """
@@ -91,12 +91,12 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
 
     @admin.display(description="state")
     def state(self, identity: ExternalIdentity) -> SafeString:
-        """Return a badge: active, or locked out."""
+        """Return a badge: "active", or "locked out" for a deactivated user."""
         return badge("active", "good") if identity.user.is_active else badge("locked out", "bad")
 
     @admin.display(description="groups told", ordering="groups_at")
     def groups_told(self, identity: ExternalIdentity) -> SafeString:
-        """Return the time when the provider last sent the user's groups."""
+        """Return the time of issue of the token from which the user's groups were last updated."""
         if identity.groups_at is None:
             return visible("never")
         return moment(datetime.fromtimestamp(max(0, min(identity.groups_at, _LATEST)), UTC))

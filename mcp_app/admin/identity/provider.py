@@ -1,4 +1,7 @@
-"""State of the identity provider in this process, and the check of one token. Independent of any page."""
+"""The state of the identity provider in this process, and the test of a token.
+
+The functions do not depend on an admin page.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """The provider's ``keys`` in use, with their algorithms; ``error`` is the last failed fetch."""
+    """The state of the identity provider.
+
+    ``keys`` are the keys in use with their algorithms. ``error`` is the error of the last fetch, or "".
+    """
 
     issuer: str
     keys: list[tuple[str, str]]
@@ -32,7 +38,7 @@ class ProviderState:
 
 @dataclass(frozen=True, slots=True)
 class TokenVerdict:
-    """The result of a token check: ``refused`` is the reason, "" for a valid token."""
+    """The result of a token test. ``refused`` is the reason for a refusal, or "" for a valid token."""
 
     refused: str
     subject: str = ""
@@ -43,11 +49,11 @@ class TokenVerdict:
 
 
 def provider_state() -> ProviderState | None:
-    """Return the state of the provider of ``AUTH = "external"``; None without one."""
+    """Return the state of the provider of ``AUTH = "external"``, or None if it is not configured."""
     held = _verification()
     if held is None:
         return None
-    # Do not wait: a slow provider must not block the page.
+    # This starts a fetch if necessary but does not wait, so that a slow provider cannot block the page.
     held.keys.arriving(None)
     keys, age, error = held.keys.state()
     fetched = timezone.now() - timedelta(seconds=age) if age is not None else None
@@ -56,12 +62,12 @@ def provider_state() -> ProviderState | None:
 
 
 def login_state() -> tuple[str, LastResponse] | None:
-    """Return the issuer of the login page's provider and its last response; None without one."""
+    """Return the issuer of the login provider and its last known state, or None if there is none."""
     return (conf.get().login_issuer, last_response()) if offers_company_login() else None
 
 
 def verdict_on(token: str) -> TokenVerdict:
-    """Return the check of a token, without creating, linking or regrouping a user."""
+    """Test a token. No user is created, linked or added to groups."""
     held = _verification()
     if held is None:
         return TokenVerdict("No provider is configured.")

@@ -1,4 +1,4 @@
-"""The page on which users choose notifications by event and channel."""
+"""The page on which users choose for which events and through which channels they are notified."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Way = NotificationChannel.Way
 
 
 class NotificationsForm(forms.Form):
-    """The chosen events for each channel; only events that the user may act on are offered."""
+    """The form with the chosen events of each channel. It offers only events on which the user may act."""
 
     address = forms.CharField(max_length=500, required=False)
 
@@ -41,7 +41,7 @@ class NotificationsForm(forms.Form):
             self.fields[way.value] = forms.MultipleChoiceField(choices=choices, required=False)
 
     def clean(self) -> dict[str, Any]:
-        """Validate the webhook's address."""
+        """Validate the address of the webhook."""
         cleaned = super().clean() or {}
         address = cleaned.get("address", "").strip()
         if address and (problem := webhook.objection_to(address)):
@@ -51,7 +51,7 @@ class NotificationsForm(forms.Form):
         return {**cleaned, "address": address}
 
     def store(self, user: Any, *, new_secret: bool) -> str:
-        """Store the choices and return the webhook's new secret, or ""."""
+        """Store the choices. Return the new secret of the webhook, or ""."""
         secret = ""
         for way in Way:
             to = self.cleaned_data["address"] if way is Way.WEBHOOK else ""
@@ -63,7 +63,7 @@ class NotificationsForm(forms.Form):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def notifications(request: HttpRequest) -> HttpResponse:
-    """Show and store the user's choices, with the last delivery of each channel."""
+    """Show the user's choices and the last delivery of each channel. A POST stores new choices."""
     if "test" in request.POST:
         return _test(request, request.POST["test"])
     chosen = channels_of(request.user)
@@ -94,7 +94,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 
 def _test(request: HttpRequest, way: str) -> HttpResponse:
-    """Send a test notification by one channel, and report the result."""
+    """Send a test notification through a channel, and show the result."""
     if problem := send_test(user=request.user, way=way):
         messages.error(request, f"The test was not sent. {problem}")
     else:
@@ -105,7 +105,7 @@ def _test(request: HttpRequest, way: str) -> HttpResponse:
 def _way(
     way: Way, form: NotificationsForm, channel: NotificationChannel | None, request: HttpRequest
 ) -> dict[str, Any]:
-    """Return one channel for display."""
+    """Return a channel for display."""
     picked = form[way.value].value() or []
     return {
         "name": way.value,
@@ -119,7 +119,7 @@ def _way(
 
 
 def _note(way: Way, request: HttpRequest) -> str:
-    """Return the reason why a channel cannot work; "" if it can."""
+    """Return the reason why a channel cannot work, or ""."""
     if way is Way.BROWSER:
         return "" if CONSOLE.is_there() else "The live console is not installed: nothing can reach a page."
     if not conf.get().redis_url:

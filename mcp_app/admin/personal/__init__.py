@@ -1,1 +1,1 @@
-"""Personal data of users: saved searches of the log, visible entries, time zone."""
+"""Pages about a user: saved searches of the log, entries that the user can use, and the time zone."""

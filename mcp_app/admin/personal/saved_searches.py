@@ -1,4 +1,4 @@
-"""The page of saved searches, and the addresses that open and change one."""
+"""The page of saved searches, and the views that open and change a search."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from mcp_app.message_log.search.saved import (
 )
 from mcp_app.models import Message, SavedSearch
 
-# Bounds the list: administrators may share any number of searches.
+# Limits the length of the page, because administrators may share any number of searches.
 MOST_LISTED: Final = 500
-# Query parameters that hold a search on the pages that link here.
+# Query parameters that contain a search, on the pages that link to this page.
 PARAMETERS: Final = ("q", "search")
 
 
 class SavedSearches(ModelAdmin[Message]):
-    """Pages of saved searches, added to the pages of the log."""
+    """Pages of saved searches. This mixin adds them to the pages of the log."""
 
     def get_urls(self) -> list[URLPattern]:
         views: tuple[tuple[str, str, Callable[..., HttpResponse]], ...] = (
@@ -55,7 +55,7 @@ class SavedSearches(ModelAdmin[Message]):
         return pages + super().get_urls()
 
     def searches_view(self, request: HttpRequest) -> HttpResponse:
-        """List the user's own and shared searches; a POST saves a new one."""
+        """List the user's own searches and the shared ones. A POST saves a new search."""
         if not request.user.has_perm(READS):
             raise PermissionDenied
         if request.method == "POST":
@@ -74,7 +74,7 @@ class SavedSearches(ModelAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/searches.html", context)
 
     def search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Redirect to the results of a search: in the log, or live with ``?in=console``."""
+        """Redirect to the results of a search, in the log or, with ``?in=console``, in the live console."""
         search = self._found(request, pk)
         if search is None:
             return self._missing(request)
@@ -100,7 +100,7 @@ class SavedSearches(ModelAdmin[Message]):
         )
 
     def delete_search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Delete one of the user's saved searches, and offer to undo it."""
+        """Delete one of the user's saved searches and offer an undo."""
 
         def delete(search: SavedSearch) -> str:
             fields = ("pk", "name", "text", "shared")
@@ -111,7 +111,7 @@ class SavedSearches(ModelAdmin[Message]):
         return self._altered(request, pk, delete, "deleted")
 
     def undo_search_view(self, request: HttpRequest) -> HttpResponse:
-        """Restore the deleted search that the note describes."""
+        """Restore the deleted search that the submitted note describes."""
         if not request.user.has_perm(READS):
             raise PermissionDenied
         if request.method != "POST":
@@ -143,7 +143,7 @@ class SavedSearches(ModelAdmin[Message]):
     def _altered(
         self, request: HttpRequest, pk: int, alter: Callable[[SavedSearch], str | None], done: str
     ) -> HttpResponse:
-        """Change a search and report it; if ``alter`` returns a note, offer an undo."""
+        """Change a search and show the result. If ``alter`` returns a note, an undo is offered."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         search = self._found(request, pk)
@@ -161,7 +161,7 @@ class SavedSearches(ModelAdmin[Message]):
         return HttpResponseRedirect(self.page_url("searches"))
 
     def _found(self, request: HttpRequest, pk: int) -> SavedSearch | None:
-        """Return the user's own or a shared search; None for other users' searches."""
+        """Return a search of the user or a shared search, or None if there is none with this key."""
         if not request.user.has_perm(READS):
             raise PermissionDenied
         return searches_of(request.user).filter(pk=pk).first() if pk < 2**63 else None
@@ -172,7 +172,7 @@ class SavedSearches(ModelAdmin[Message]):
 
 
 def _live() -> str:
-    """Return the address of the console's messages; "" if it is not served."""
+    """Return the address of the console's messages, or "" if the console has no URL."""
     try:
         return reverse("mcp_console:messages")
     except NoReverseMatch:

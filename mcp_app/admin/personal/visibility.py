@@ -1,4 +1,7 @@
-"""The page of the entries that a person or an API key can use, and why others are unavailable."""
+"""The page that lists the entries that a user or an API key can use.
+
+It also explains why the other entries cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
 
 PER_PAGE: Final = 100
-# Further entries are found by searching.
+# Maximum number of entries read. Others can be found with the search.
 MOST_READ: Final = 5_000
-# Kind: its label, its model, and the field with the key.
+# For each kind, its label, its model, and the name of the field that identifies an entry.
 KINDS: Final[dict[str, tuple[str, Any, str]]] = {
     "tool": ("Tools", Tool, "name"),
     "prompt": ("Prompts", Prompt, "name"),
@@ -45,7 +48,7 @@ SHOWN: Final = {"": "All", "no": "Not seen", "yes": "Seen"}
 
 
 class EntryVisibility(NamedTuple):
-    """An entry, whether it can be used, and why."""
+    """An entry on the page. ``can`` is True if it can be used, and ``why`` is the reason."""
 
     name: str
     url: str
@@ -54,7 +57,7 @@ class EntryVisibility(NamedTuple):
 
 
 class SectionChoice(NamedTuple):
-    """A link to another part of the page."""
+    """A link to a section of the page."""
 
     title: str
     url: str
@@ -63,7 +66,7 @@ class SectionChoice(NamedTuple):
 
 @require_safe
 def person(request: HttpRequest, pk: str) -> HttpResponse:
-    """List the entries that user ``pk`` can use.
+    """List the entries that the user with the primary key ``pk`` can use.
 
     ``?key=`` selects an API key of that user. ``?kind=``, ``?show=`` and ``?q=`` filter the list.
     """
@@ -99,7 +102,10 @@ def person(request: HttpRequest, pk: str) -> HttpResponse:
 
 
 def _seen(kind: str, asked: str, holder: Holder) -> Iterator[EntryVisibility]:
-    """Yield each entry, and each draft of a new entry, in a constant number of queries."""
+    """Yield each entry and each draft of a new entry.
+
+    The number of queries does not depend on their number.
+    """
     _, model, key = KINDS[kind]
     named = Q(**{f"{key}__icontains": asked}) | Q(title__icontains=asked) if asked else Q()
     columns = ["id", key, "permission", "enabled", "missing", "source"]
@@ -130,7 +136,10 @@ def _user(pk: str) -> Any:
 
 
 def _key(request: HttpRequest, pk: str) -> ApiKey | None:
-    """Return the requested API key, which must belong to the user. Raises Http404 otherwise."""
+    """Return the API key in the query string, or None if there is none.
+
+    Raises Http404 if the key does not belong to the user.
+    """
     asked = request.GET.get("key", "")
     if not asked:
         return None
@@ -145,7 +154,10 @@ def _key(request: HttpRequest, pk: str) -> ApiKey | None:
 
 
 def _keys(request: HttpRequest, pk: str, kept: dict[str, str]) -> list[SectionChoice]:
-    """Return links for the person and their newest keys; empty if the user may not view keys."""
+    """Return links for the user and the user's newest API keys.
+
+    The list is empty if the viewer may not view API keys.
+    """
     if not request.user.has_perm("mcp_app.view_apikey"):
         return []
     rows = ApiKey.objects.filter(user_id=pk).order_by("-pk").values_list("pk", "name")[:12]

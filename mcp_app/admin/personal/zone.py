@@ -17,7 +17,7 @@ from mcp_app.auth.time_zone import choose_zone, own_zone, shown_zone
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def zone(request: HttpRequest) -> HttpResponse:
-    """Show the choice of a time zone; a POST stores it and redirects back."""
+    """Show the page. A POST stores the chosen time zone and redirects to the page where the user was."""
     if request.method == "POST":
         following = request.POST.get("next", "")
         try:

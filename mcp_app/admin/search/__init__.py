@@ -1,1 +1,1 @@
-"""Global search: entries, traffic, people, keys, settings, pages and documents."""
+"""The global search of the admin: entries, traffic, people, API keys, settings, pages and documents."""

@@ -1,4 +1,4 @@
-"""The project's own documents, read-only: their sections and a text search."""
+"""The documents of this project: their sections and a text search. They are only read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 PACKAGE: Final = Path(__file__).resolve().parents[2]
-# Locations in a wheel and in the image (pyproject.toml, Dockerfile), and in a checkout.
+# Location of the documents in a wheel and in the image (pyproject.toml, Dockerfile), and in a checkout.
 INSTALLED: Final = PACKAGE / "documents"
 CHECKOUT: Final = PACKAGE.parent / "docs"
 _HEADING: Final = re.compile(r"(#{1,6}) +(.*)")
@@ -18,9 +18,10 @@ _MARKUP: Final = re.compile(r"[`*]")
 
 
 class Section(NamedTuple):
-    """A heading of a page and the text below it, up to the next heading of any level.
+    """A heading of a document, with the text up to the next heading of any level.
 
-    ``page`` is a path relative to the folder. ``anchor`` is the fragment that code hosts and the site use.
+    ``page`` is the path of the document relative to the folder. ``anchor`` is the URL fragment of the heading
+    on code hosts and on the documentation site.
     """
 
     page: str
@@ -32,16 +33,16 @@ class Section(NamedTuple):
 
 
 def folder() -> Path | None:
-    """Return the folder of the documents; None if the package was installed without them."""
+    """Return the folder of the documents, or None if the package was installed without them."""
     if INSTALLED.is_dir():
         return INSTALLED
-    # Next to a vendored copy, ``docs`` belongs to the host project.
+    # If the package is vendored, a neighboring folder ``docs`` belongs to the host project.
     return CHECKOUT if (PACKAGE.parent / "mcpsite").is_dir() and CHECKOUT.is_dir() else None
 
 
 @cache
 def pages() -> dict[str, list[Section]]:
-    """Return the sections of every page by path. The files are read once per process."""
+    """Map the path of each document to its sections. Each process reads the files once."""
     root = folder()
     if root is None:
         return {}
@@ -55,19 +56,19 @@ def _lower() -> list[tuple[Section, str]]:
 
 
 def headings() -> Iterator[Section]:
-    """Iterate over all sections."""
+    """Return an iterator over the sections of all documents."""
     return (section for section, _ in _lower())
 
 
 def mentioning(words: str, most: int) -> list[Section]:
-    """Return the sections that contain ``words``, most occurrences first."""
+    """Return sections that contain ``words``, those with the most occurrences first."""
     wanted = words.lower()
     counted = [(text.count(wanted), section) for section, text in _lower() if wanted in text]
     return [section for _, section in sorted(counted, key=lambda each: -each[0])[:most]]
 
 
 def _sections(page: str, text: str) -> Iterator[Section]:
-    """Yield the sections of a page; lines inside code blocks are never headings."""
+    """Yield the sections of a document. Lines within code blocks are never headings."""
     title, level, heading, lines, in_code = "", 1, "", list[str](), False
     seen: Counter[str] = Counter()
     for line in [*text.splitlines(), None]:
@@ -84,7 +85,7 @@ def _sections(page: str, text: str) -> Iterator[Section]:
 
 
 def _anchor(heading: str, seen: Counter[str]) -> str:
-    """Return the anchor of a heading; repeated headings get a number."""
+    """Return the anchor of a heading. A number is added to the anchor of a repeated heading."""
     words = re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-")
     seen[words] += 1
     return words if seen[words] == 1 else f"{words}-{seen[words] - 1}"

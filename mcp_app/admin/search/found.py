@@ -1,4 +1,4 @@
-"""A search result, and its rank by how well its names match the query."""
+"""The results of the global search, ranked by how well their names match the query."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Final, NamedTuple
 from django.urls import reverse_lazy
 from django.utils.functional import Promise
 
-# Maximum number of results shown for a kind.
+# Maximum number of results per kind.
 MOST_OF_KIND: Final = 6
-# Ranks after matches by name: documents that mention the text, then messages that contain it.
+# Ranks below matches by name: documents that contain the text, then messages that contain it.
 MENTIONS, SAYS = 3, 4
 
 
 class SearchResult(NamedTuple):
-    """A result with its page.
+    """A search result with a link to its page.
 
-    ``rank`` is 0 for an exact name, 1 for a prefix, 2 for a substring, 3 for a mention.
+    ``rank`` compares the query with the names of the result. It is 0 for an equal name, 1 for a name that
+    begins with the query, and 2 for a name that contains it. It is 3 if only the text contains the query.
     """
 
     rank: int
     kind: str
     title: str
     note: str
-    url: str | Promise  # resolved when displayed: most results are not
+    url: str | Promise  # Resolved only for results that are displayed.
 
 
 def rank_of(text: str, *names: str) -> int | None:
-    """Return the rank of the best matching name; None if no name matches."""
+    """Return the best rank among the names, or None if no name matches."""
     wanted = text.lower()
     best: int | None = None
     for name in names:
@@ -40,14 +41,17 @@ def rank_of(text: str, *names: str) -> int | None:
 
 
 def better(first: int | None, second: int | None) -> int | None:
-    """Return the better of two ranks; None if both are None."""
+    """Return the better of two ranks, or None if both are None."""
     if first is None or second is None:
         return second if first is None else first
     return min(first, second)
 
 
 def place(rank: int, title: str) -> tuple[int, int]:
-    """Return a sort key: by rank, then shorter titles first; mentions keep their order."""
+    """Return the sort key of a result: by rank, then by length of the title.
+
+    Results below matches by name keep their order.
+    """
     return rank, len(title) if rank < MENTIONS else 0
 
 

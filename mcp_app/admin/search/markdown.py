@@ -1,4 +1,7 @@
-"""Rendering of the project's own Markdown: code, tables, links, emphasis. Other markup stays plain text."""
+"""Rendering of the Markdown that this project's documents use: code, tables, links, emphasis.
+
+Other markup stays plain text.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 _CODE: Final = re.compile(r"^ *```.*?\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
-# Code comes first: links and stars inside it are literal.
+# Code is the first alternative, because links and stars within code are literal.
 _INLINE: Final = re.compile(
     r"`(?P<code>[^`]+)`"
     r"|(?P<picture>!)?\[(?P<words>[^\]]+)\]\((?P<address>[^)\s]+)\)"
@@ -19,13 +22,13 @@ _INLINE: Final = re.compile(
     re.DOTALL,
 )
 _CELL: Final = re.compile(r"(?<!\\)\|")
-# Permitted link targets: the web, another page, a heading. Pictures are not served.
+# Allowed targets of links: web addresses, other documents and headings. Pictures are not served.
 _LEADS: Final = re.compile(r"https?://\S+|#\S+|[\w./-]+\.md(?:#\S+)?")
 
 
 def html(text: str) -> SafeString:
-    """Return the text below a heading as HTML."""
-    # re.split with one group alternates text and the content of code blocks.
+    """Return the text of a section as HTML."""
+    # With one group in the pattern, re.split returns text and the content of code blocks in turn.
     parts = _CODE.split(text)
     return _joined(
         format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', part) if place % 2 else _prose(part)
@@ -47,7 +50,7 @@ def _block(text: str) -> Iterator[SafeString]:
 
 
 def _unwrapped(text: str) -> str:
-    """Join the lines of each paragraph and list item: the browser wraps them."""
+    """Join the lines of each paragraph and list item, because the browser wraps lines itself."""
     return re.sub(r"\n *(?!(?:[-*]|\d+\.) |\s)", " ", text)
 
 
@@ -67,7 +70,7 @@ def _table(lines: list[str]) -> SafeString:
 
 
 def inline(text: str) -> SafeString:
-    """Return a line as HTML with code, links and emphasis."""
+    """Return a line of Markdown as HTML, with code, links and emphasis."""
     pieces, end = [], 0
     for match in _INLINE.finditer(text):
         pieces += [format_html("{}", text[end : match.start()]), _marked_up(match)]

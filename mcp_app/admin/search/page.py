@@ -1,4 +1,4 @@
-"""Views of the global search: the results page, the JSON for the search box, and document pages."""
+"""Views of the global search: the page of results, the JSON for the search box, and the documents."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ BOUNDS: Final = (
 
 @require_safe
 def anything(request: HttpRequest) -> HttpResponse:
-    """Search for ``q``; render a page, or JSON for the search box with ``format=json``."""
+    """Show the results of a search for ``q``. With ``format=json``, return them for the search box."""
     text = request.GET.get("q", "")
     if request.GET.get("format") == "json":
         found = [shown(each) for each in find(request, text)]
-        # Without a query the box describes what it can find.
+        # If there is no query, the search box shows what can be found.
         about = {} if text else {"promised": _promised(request), "bounds": _bounds(request)}
         return JsonResponse({"found": found, **about})
     about_all = admin.site.each_context(request)
@@ -53,9 +53,9 @@ def anything(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def document(request: HttpRequest, name: str, folder: str = "") -> HttpResponse:
-    """Show one page of the project's documents.
+    """Show a document of this project.
 
-    Raises Http404 unless the page is among the loaded documents.
+    Raises Http404 if there is no such document.
     """
     page = f"{folder}/{name}" if folder else name
     sections = documents.pages().get(page)

@@ -1,4 +1,7 @@
-"""Sources of the global search: bounded queries by kind, limited to rows that the user may view."""
+"""The sources of the global search.
+
+Each runs a limited query and yields only results that the user may view.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,11 @@ from mcp_app.message_log.search.language import LONGEST
 from mcp_app.message_log.search.saved import READS, searches_of
 from mcp_app.models import ApiKey, Prompt, Resource, ResourceTemplate, Tool
 
-# Maximum number of rows read of a kind.
+# Maximum number of rows read per kind.
 MOST_READ: Final = 500
-# Maximum number of characters shown of a saved search.
+# Maximum number of characters shown of a saved search's text.
 SAID: Final = 80
-# Shorter texts occur in every document.
+# Shorter queries would occur in every document.
 LEAST_MENTIONED: Final = 3
 PAGES: Final = (
     ("Figures", "admin:mcp_app_message_figures", "mcp_app.view_message"),
@@ -44,7 +47,7 @@ Source = Callable[[HttpRequest, str], Iterator[SearchResult]]
 
 
 def find(request: HttpRequest, text: str) -> list[SearchResult]:
-    """Return the results for ``text`` that the user may view, best first."""
+    """Return the results for ``text`` that the user may view, the best first."""
     text = text.replace("\x00", "").strip()[: LONGEST // 2]
     if not text:
         return []
@@ -66,7 +69,7 @@ def _entries(request: HttpRequest, text: str) -> Iterator[SearchResult]:
             asked.append(rows.values_list(Value(kind), "pk", "name", "title", key))
     if not asked:
         return
-    # One query for all kinds: it runs on every keystroke.
+    # One query for all kinds, because the search runs at every keystroke.
     found = asked[0].union(*asked[1:], all=True).order_by("name")
     for kind, pk, name, title, address in found[: MOST_READ * len(asked)]:
         if (rank := rank_of(text, name, address, title)) is not None:
@@ -76,7 +79,7 @@ def _entries(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def _searches(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """Yield the user's own saved searches and the shared ones."""
+    """Yield saved searches of the user and shared searches."""
     if not request.user.has_perm(READS):
         return
     rows = searches_of(request.user).filter(name__icontains=text).order_by("name")
@@ -87,7 +90,7 @@ def _searches(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def finds_people(request: HttpRequest) -> bool:
-    """Return True if the user may view people and the user model has admin pages."""
+    """Return True if the user may view users and the admin has pages of users."""
     return may_view_people(request.user) and admin.site.is_registered(get_user_model())
 
 
@@ -117,7 +120,10 @@ def _keys(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def _settings(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """Yield settings by name. Only numbers and switches show their value: they are never secret."""
+    """Yield settings that match by name.
+
+    Values are shown only for numbers and switches, which are never secret.
+    """
     if not request.user.has_perm("mcp_app.run_doctor"):
         return
     doctor, now = reverse("admin:mcp_app_doctor_changelist"), conf.get()
@@ -141,11 +147,11 @@ def _pages(request: HttpRequest, text: str) -> Iterator[SearchResult]:
             try:
                 yield SearchResult(rank, "page", title, "", reverse(view))
             except NoReverseMatch:
-                continue  # The project does not serve this page.
+                continue  # The project has no URL for this page.
 
 
 def _clients(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """Yield OAuth clients by name or client id, which may be the URL of a metadata document."""
+    """Yield OAuth clients by name or client id. A client id may be the address of a metadata document."""
     if not apps.is_installed("mcp_app.oauth") or not request.user.has_perm("mcp_oauth.view_client"):
         return
     rows = apps.get_model("mcp_oauth", "Client")._default_manager
@@ -157,7 +163,10 @@ def _clients(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def _documents(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """Yield sections by heading, then sections that mention the text. All staff may read documents."""
+    """Yield sections whose heading matches, followed by sections that contain the text.
+
+    All staff users may read the documents.
+    """
     named = {each: rank for each in documents.headings() if (rank := rank_of(text, each.heading)) is not None}
     for section, rank in named.items():
         yield _section(rank, section)
@@ -180,7 +189,7 @@ SOURCES: Final[tuple[Source, ...]] = (
 
 
 def shown(found: SearchResult) -> dict[str, str]:
-    """Return a result as JSON for the search box, with hidden characters marked (S11)."""
+    """Return a result as JSON data for the search box. Hidden characters are marked (S11)."""
     return {
         "kind": found.kind,
         "title": marked(found.title),

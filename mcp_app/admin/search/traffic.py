@@ -1,4 +1,4 @@
-"""Search for sessions, background calls and messages: by id, name or person."""
+"""Search for sessions, background calls and messages by id, name or person."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from mcp_app.models import Call, Message, Session
 NEWEST_SESSIONS: Final = 1_000
 LEAST_ID: Final = 16
 LARGEST_ID: Final = 2**63 - 1
-# Columns read of every candidate; other columns are only read for results.
+# Columns read for every candidate. Other columns are read for results only.
 READ: Final = ("pk", "principal", "tool")
-# Shorter texts occur in nearly all arguments.
+# Shorter queries would occur in almost all arguments.
 LEAST_SAID: Final = 3
 
 
 def sessions(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """Yield sessions by id, client or person."""
+    """Yield sessions that match by id, client name or person."""
     if not request.user.has_perm("mcp_app.view_session"):
         return
     columns = ("pk", "client_name", "client_version", "principal")
-    # Older sessions are only found by their full id.
+    # A session that is not among the newest is found by its complete id only.
     named = Session.objects.filter(pk=text[:64]) if len(text) >= LEAST_ID else Session.objects.none()
     rows = [*named.values_list(*columns)]
     rows += Session.objects.order_by("-created_at").values_list(*columns)[:NEWEST_SESSIONS]
@@ -55,32 +55,39 @@ def sessions(request: HttpRequest, text: str) -> Iterator[SearchResult]:
         for row in rows
         if (rank := better(better(rank_of(text, row[0]), of_client[row[1]]), of_person[row[3]])) is not None
     ]
-    # A session found by its id may also be among the newest.
+    # A session found by its id may also be among the newest, so duplicates are removed.
     near = nsmallest(2 * MOST_OF_KIND, fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))
     best = [*dict.fromkeys(near)][:MOST_OF_KIND]
-    # Only for these rows: parsing the times of a thousand sessions dominates the search.
+    # Only for the results, because parsing the times of a thousand sessions would take most of the time.
     opened = dict(Session.objects.filter(pk__in=[row[0] for _, row in best]).values_list("pk", "created_at"))
     for rank, (pk, client, version, principal) in best:
         if pk not in opened:
-            continue  # Deleted in the meantime.
+            continue  # The session was deleted after the first query.
         note = f"{version} {names[principal]}, opened {written(opened[pk])}".strip()
         yield SearchResult(rank, "session", client or pk, note, page_of("session", pk))
 
 
 def _names(request: HttpRequest, principals: set[str]) -> dict[str, str]:
-    """Return the principals' names. The request caches them: sessions and calls share most."""
+    """Return the display names of principals.
+
+    The request caches the names, because sessions and calls have many principals in common.
+    """
     known: dict[str, str] = vars(request).setdefault("names_of_principals", {})
     known.update(principal_names(principals - known.keys()))
     return {principal: known[principal] for principal in principals}
 
 
 def _ranks(text: str, names: dict[str, str]) -> dict[str, int | None]:
-    """Return the rank of each principal by its full name or the person in it."""
+    """Return the rank of each principal, by its whole display name or by the user name in it."""
     return {principal: rank_of(text, name, name.partition(",")[0]) for principal, name in names.items()}
 
 
 def calls(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """Yield calls by id; waiting and running calls also by arguments, these and the newest by person."""
+    """Yield background calls by id or by person.
+
+    The newest calls and those in open states are searched by person. Only calls in open states are also
+    searched by their arguments.
+    """
     if not request.user.has_perm("mcp_app.view_call"):
         return
     try:
@@ -96,35 +103,43 @@ def calls(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 def _calls_with(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     waiting = _open_calls(text)
     newest = Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]
-    # Waiting and running calls first, then the newest. Parsing hundreds of times would dominate.
+    # Calls in open states come first, then the newest calls. Times are not read here, because parsing
+    # hundreds of them would take most of the time.
     rows = [*waiting, *((*row, "", None) for row in newest)]
     names = _names(request, {row[1] for row in rows})
-    # A waiting call may also be among the newest, so remove duplicates.
+    # A call in an open state may also be among the newest, so duplicates are removed.
     fit = nsmallest(2 * MOST_OF_KIND, _fitting(text, rows, names), key=lambda each: place(each[0], each[3]))
     best = [*dict.fromkeys(fit)][:MOST_OF_KIND]
     found = Call.objects.only("state", "decision", "accepted_at").in_bulk([pk for _, pk, *_ in best])
     for rank, pk, principal, tool in best:
-        if (call := found.get(pk)) is not None:  # Not deleted in the meantime.
+        if (call := found.get(pk)) is not None:  # The call was not deleted after the first query.
             note = f"{state_of(call)[0]}, asked by {names[principal]}, {written(call.accepted_at)}"
             yield SearchResult(rank, "background call", tool, note, page_of("call", pk.hex))
 
 
 def _fitting(text: str, rows: list[Any], names: dict[str, str]) -> Iterator[tuple[int, UUID, str, str]]:
-    """Yield rows whose person matches, or whose arguments do: up to ``MOST_FOUND`` for each state."""
+    """Yield the rows whose person or whose arguments match.
+
+    At most ``MOST_FOUND`` calls in each state may match by their arguments.
+    """
     of_person, told, said = _ranks(text, names), ArgumentMatches(text), Counter[str]()
     for pk, principal, tool, state, arguments in rows:
         rank = of_person[principal]
         if rank is None and arguments is not None and said[state] < MOST_FOUND:
-            # Do not count calls that match only by a secret: the limit would reveal them.
+            # A call that matches only by a secret is not counted, because the limit would reveal the match.
             rank = MENTIONS if told.is_shown(tool, arguments) else None
             said[state] += rank is not None
-        # Skip matches by tool: the tool is a result itself, and its calls would hide others.
+        # Matches by tool name are left out. The tool itself is a result, and its calls would hide other
+        # results.
         if rank is not None:
             yield rank, pk, principal, tool
 
 
 def _open_calls(text: str) -> QuerySet[Any, tuple[Any, ...]]:
-    """Return waiting and running calls in one query, with arguments that may match ``text``."""
+    """Return calls in open states, in one query.
+
+    Arguments are included only for calls that may match ``text``.
+    """
     told = ArgumentMatches(text)
     fits = [When(told.named, then=Value("")), When(told.stored, then="arguments")]
     asked = Case(*fits[: 2 if len(text) >= LEAST_SAID else 0], output_field=TextField())
@@ -132,7 +147,7 @@ def _open_calls(text: str) -> QuerySet[Any, tuple[Any, ...]]:
 
 
 def messages(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """Yield messages by number or request id, and a link to a full-text search of the log."""
+    """Yield messages by number or request id, and a link to a search of the log for the text."""
     if not request.user.has_perm("mcp_app.view_message"):
         return
     named = Message.objects.filter(request_id=text[:120]).order_by("-pk")[:3]

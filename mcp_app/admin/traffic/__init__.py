@@ -1,1 +1,1 @@
-"""Pages of what passes between clients and the server: sessions and messages."""
+"""Admin pages of sessions and of the message log."""

@@ -1,4 +1,4 @@
-"""Pages of the message log, and of the figures and errors counted from it."""
+"""Admin pages of the message log, with the pages of statistics and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mcp_app.protocol.messages.methods import every_method
 
 @admin.register(Message)
 class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
-    """Pages of the message log of all sessions, and of the figures counted from it."""
+    """Admin pages of the message log, and of the statistics and errors counted from it."""
 
     def get_urls(self) -> list[URLPattern]:
         pages = (
@@ -51,13 +51,13 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         ]
 
     def dashboard_view(self, request: HttpRequest) -> HttpResponse:
-        """Return the dashboard fragment, which the first page reloads."""
+        """Return the HTML of the dashboard, which the admin's first page reloads."""
         if not may_see(request):
             raise PermissionDenied
         return TemplateResponse(request, "mcp_admin/dashboard.html", {"dashboard": dashboard(request)})
 
     def figures_view(self, request: HttpRequest) -> HttpResponse:
-        """Show tool calls by tool, client, person or time, as a page or as CSV."""
+        """Show the tool calls by tool, client, person or time, as a page or as a CSV file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         shown = figures(request)
@@ -68,14 +68,14 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/figures.html", context)
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:
-        """List groups of similar errors."""
+        """List the groups of similar errors."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         context = {**self.object_context(request, "Errors"), "errors": error_list(request)}
         return TemplateResponse(request, "mcp_admin/errors.html", context)
 
     def error_view(self, request: HttpRequest, digest: str) -> HttpResponse:
-        """Show one group of errors with its newest messages."""
+        """Show a group of errors with its newest messages."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         group = ErrorGroup.objects.filter(pk=digest).first()
@@ -95,7 +95,11 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show the log as a timeline: counting and offset paging fail with millions of rows."""
+        """Show the log as a timeline.
+
+        Django's list cannot be used, because counting rows and paging by offset are too slow with millions of
+        rows.
+        """
         if not self.has_view_permission(request):
             raise PermissionDenied
         found = timeline(request.GET)
@@ -112,7 +116,7 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/messages.html", context)
 
     def row_page(self, request: HttpRequest, message: Message) -> HttpResponse:
-        """Show one message in full: its facts, its request and its answer."""
+        """Show a message in full: its properties, its request and its answer."""
         _name([message])
         context = {
             **self.object_context(request, f"Message {message.pk}", message),
@@ -129,14 +133,17 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
 
 
 def _name(messages: Iterable[Message]) -> None:
-    """Attach the sender's and the client's name to each message."""
+    """Attach the display names of sender and client to each message."""
     messages = list(messages)
     name_callers(messages)
     name_clients(messages)
 
 
 def _pages_of(message: Message, user: Any) -> dict[str, str | None]:
-    """Return links from a message to its replay, call and tool, as far as permitted."""
+    """Return links from a message to its replay, its call and its tool.
+
+    A link is None if the user may not open the page.
+    """
     method, target = message.method, message.target
     return {
         "replay_url": replay_page(user, method=method, kind=message.kind, target=target, pk=message.pk),
@@ -148,7 +155,10 @@ def _pages_of(message: Message, user: Any) -> dict[str, str | None]:
 
 
 def _refused_tool(message: Message, user: Any) -> dict[str, str]:
-    """Return the existing tool behind a "tool not found" answer, and why it was not offered."""
+    """Return the link to a tool that exists although the client got the answer "tool not found".
+
+    It comes with the reason why the tool was not offered. Returns {} for other answers.
+    """
     tool = refused_tool(user, method=message.method, answer=message.answer)
     if tool is None:
         return {}

@@ -1,4 +1,4 @@
-"""Pages of sessions, including subscriptions. Sessions can be ended."""
+"""Admin pages of sessions, including records of modern clients. Sessions can be ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcp_app.sessions.services import end_session_now, idle_since, session_state
 
 
 def state_of(session: Session) -> str:
-    """Return ``open``, ``idle`` (silent for longer than the idle limit) or ``ended``."""
+    """Return ``open``, ``idle`` (no requests for longer than the idle limit) or ``ended``."""
     if session.ended_at is not None:
         return "ended"
     return "open" if session.last_seen_at >= idle_since() else "idle"
@@ -38,7 +38,10 @@ class SessionStateFilter(StateFilter):
 
 
 class VersionFilter(admin.SimpleListFilter):
-    """List filter by protocol revision; the choices are fixed, to avoid a scan of the table."""
+    """List filter by protocol revision.
+
+    The choices are fixed, because reading them from the sessions would scan the whole table.
+    """
 
     title = "protocol version"
     parameter_name = "version"
@@ -52,9 +55,9 @@ class VersionFilter(admin.SimpleListFilter):
 
 @admin.register(Session)
 class SessionAdmin(LongListAdmin[Session]):
-    """Pages of sessions, each with its timeline of messages."""
+    """Admin pages of sessions. The page of a session shows its messages."""
 
-    sortable_by = ("who", "created", "seen", "state")  # indexed columns
+    sortable_by = ("who", "created", "seen", "state")  # The columns that have an index.
     list_display = ("client", "who", "state", "seen", "message_count", "created", "where", "protocol")
     list_display_links = ("client",)
     list_filter = (SessionStateFilter, VersionFilter, "created_at")
@@ -65,7 +68,7 @@ class SessionAdmin(LongListAdmin[Session]):
 
     @admin.display(description="client")
     def client(self, session: Session) -> SafeString:
-        """Return the client's self-reported name and version."""
+        """Return the name and version that the client sent."""
         return visible(f"{session.client_name} {session.client_version}".strip() or "(no name)")
 
     who = who_column()
@@ -82,16 +85,16 @@ class SessionAdmin(LongListAdmin[Session]):
 
     @admin.display(description="messages")
     def message_count(self, session: Session) -> int:
-        """Return the number of logged messages, including deleted ones."""
+        """Return the number of messages logged for the session, including deleted messages."""
         return session.messages_logged
 
     def has_end_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may change sessions: ending changes them."""
+        """Return True if the user may change sessions, which includes ending them."""
         return request.user.has_perm("mcp_app.change_session")
 
     @admin.action(description="End selected sessions", permissions=["end"])
     def end_sessions(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
-        """End each chosen session. Its client has to initialize again."""
+        """End each selected session. Its client must initialize a new session."""
         ended = sum(end_session_now(session_id=session.pk, actor=request.user) for session in queryset)
         self.message_user(request, f"Sessions ended: {ended}.", messages.SUCCESS)
 
@@ -104,7 +107,7 @@ class SessionAdmin(LongListAdmin[Session]):
             self.message_user(request, "The session had already ended.", messages.INFO)
 
     def row_page(self, request: HttpRequest, session: Session) -> HttpResponse:
-        """Show a session and its timeline."""
+        """Show a session with its messages."""
         may_read = request.user.has_perm("mcp_app.view_message")
         name_callers([session])
         context = {
