@@ -1,1 +1,4 @@
-"""The REST API under ``/api/``: the admin's functions for programs, by the same services and permissions."""
+"""The REST API under ``/api/``: the functions of the admin for programs.
+
+It uses the same services and permissions as the admin.
+"""

@@ -1,4 +1,7 @@
-"""Authentication by an API key as for /mcp, or by a login to this site; ``request.auth`` is the principal."""
+"""Authentication of API requests, by an API key or OAuth token as for ``/mcp``, or by a login to this site.
+
+``request.auth`` is the principal.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,14 @@ class ApiKeyAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        """Return the key's user and principal; None without the header. Raises AuthenticationFailed (S1)."""
+        """Return the user and the principal of the credential, or None if there is no Authorization header.
+
+        Raises AuthenticationFailed for an invalid credential (S1).
+        """
         header = request.META.get("HTTP_AUTHORIZATION")
         if header is None:
             return None
-        # Every invalid credential costs the same look-up and gets the same answer.
+        # Every invalid credential takes one look-up and gets the same response.
         token = readable(header)
         if (find := kind_of(token)) is not None:
             principal = find(token)
@@ -48,14 +54,14 @@ class ApiKeyAuthentication(BaseAuthentication):
         return key.user, principal
 
     def authenticate_header(self, request: Request) -> str:
-        """Return the challenge of a 401 response."""
+        """Return the challenge for a 401 response."""
         metadata = _metadata(request)
         error = "invalid_token" if "HTTP_AUTHORIZATION" in request.META else ""
         return worded(error, realm="api", metadata=metadata, scope=requested((ADMIN,)) if metadata else "")
 
 
 class InsufficientScope(PermissionDenied):
-    """A 403 response with a challenge that names the scope to request."""
+    """A 403 response whose challenge contains the scope that the client should request."""
 
     def __init__(self, principal: Principal, metadata: str) -> None:
         refused = insufficient(principal, ADMIN, metadata)
@@ -70,9 +76,10 @@ def _of_token(request: Request, principal: Principal) -> tuple[Any, Any]:
 
 
 def _check_scope(request: Request, principal: Principal) -> None:
-    """Raise InsufficientScope unless the principal has the admin scope.
+    """Raise InsufficientScope if the principal does not have the admin scope.
 
-    The views only check the user's permissions, which scopes do not restrict.
+    This check is necessary because views check only the permissions of the user, which the scopes do not
+    limit.
     """
     if principal.scopes is not None and ADMIN not in principal.scopes:
         raise InsufficientScope(principal, _metadata(request))
@@ -83,9 +90,12 @@ def _metadata(request: Request) -> str:
 
 
 class BrowserAuthentication(SessionAuthentication):
-    """Authentication by the admin's login; unsafe methods require the CSRF token."""
+    """Authentication by a login to the admin. Unsafe methods require the CSRF token."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        """Return the user and their principal; None without a login. Raises PermissionDenied (CSRF)."""
+        """Return the user and the user's principal, or None if there is no login.
+
+        Raises PermissionDenied if the CSRF token is missing or wrong.
+        """
         found = super().authenticate(request)
         return None if found is None else (found[0], principal_of_user(found[0]))

@@ -1,4 +1,4 @@
-"""Base classes of the API's views, independent of a host project's REST framework settings."""
+"""Base classes of the API's views. They do not depend on the REST framework settings of the project."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ METHODS = ("get", "head", "post", "patch", "delete")
 
 
 class Guarded:
-    """Base of every view: authentication, throttling, permissions; ``needs`` is keyed by action or method."""
+    """Mixin of every view: authentication, throttling and permissions.
+
+    ``needs`` maps the action of a viewset, or the method of a plain view, to the required permissions.
+    """
 
     authentication_classes: Any = (ApiKeyAuthentication, BrowserAuthentication)
     throttle_classes: Any = (Throttle,)
@@ -43,12 +46,15 @@ class Guarded:
 
     @property
     def called(self) -> str | None:
-        """Action of a viewset, or method of a plain view."""
+        """The action of a viewset, or the HTTP method of a plain view."""
         method = (self.request.method or "").lower()
         return getattr(self, "action", "get" if method == "head" else method)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Authenticate, throttle, then check permissions, so that denied requests are counted."""
+        """Authenticate, throttle, and then check permissions.
+
+        In this order, denied requests count as well.
+        """
         view: Any = self
         view.format_kwarg = None
         request.accepted_renderer, request.accepted_media_type = view.perform_content_negotiation(request)
@@ -58,11 +64,11 @@ class Guarded:
         view.check_permissions(request)
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
-        """Return the handler for problem responses, whatever the host project configures."""
+        """Return this API's exception handler instead of the project's."""
         return problems.answer
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Forbid caching, since every response depends on the user."""
+        """Forbid caching, because every response depends on the user."""
         done: Any = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[misc]
         done.headers.setdefault("Cache-Control", "no-store")
         return done
@@ -74,7 +80,7 @@ class Given(Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         """Return the validated values.
 
-        Raises ValidationError by field, also for unknown fields.
+        Raises ValidationError with messages per field, including fields that are unknown.
         """
         if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
             text = f"Unknown field. Known fields: {', '.join(self.fields)}."
@@ -83,18 +89,21 @@ class Given(Serializer[Any]):
 
 
 class ApiView(Guarded, APIView):
-    """Base of views at a single address."""
+    """Base class of views with a single address."""
 
 
 class ApiViewSet(Guarded, GenericViewSet[Any]):
-    """Base of views of a list of rows and each row; ``filters`` defines the list's filters."""
+    """Base class of views for a list of rows and for each row.
+
+    ``filters`` is the serializer of the list's query parameters.
+    """
 
     pagination_class: Any = KeysetPages
     filter_backends: Any = ()
     filters: ClassVar[type[Serializer[Any]]] = NoFilter
 
     def page(self, rows: Any, serializer: Any = None) -> Response:
-        """Return one page of the ``rows`` that match the query."""
+        """Return the requested page of those ``rows`` that match the query."""
         found = self.paginate_queryset(self._narrowed(rows))
         shown = (serializer or self.get_serializer)(found, many=True)
         return self.get_paginated_response(shown.data)

@@ -1,4 +1,4 @@
-"""Background calls in the API: redacted, except a caller's own answers."""
+"""Background calls in the API. They are redacted unless the client made the call itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_app.api.formats import RowSerializer
 from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
 
-# Redact the whole text: nothing is truncated here.
+# A limit larger than any text, because nothing is truncated here.
 WHOLE = 1 << 30
 LISTED = (
     "id", "tool", "state", "outcome", "principal", "session_id", "accepted_at", "started_at", "finished_at",
@@ -63,14 +63,14 @@ class CallShown(CallListed):
         return found
 
     def _clean(self, call: Call, text: str) -> str:
-        # The caller also gets the unredacted answer over MCP.
+        # The same principal gets the unredacted answer over MCP as well.
         if call.principal == self.context["request"].auth.key:
             return text
         return redactor().message(text.encode("utf-8", "replace"), WHOLE)
 
 
 def value_of(text: str) -> Any:
-    """Return the value of a stored JSON text; the text itself if it is not JSON."""
+    """Return the value of a stored JSON text, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Background calls: start, follow, cancel, retry."""
+"""Views of background calls: start, follow, cancel, retry."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class CallViews(ApiViewSet):
             actor=request.user,
             key=_key(request),
             tool=given.validated_data["tool"],
-            # Pass the arguments as sent: the tool's schema validates them.
+            # The arguments are passed as the client sent them, because the tool's schema validates them.
             arguments=self.request.data.get("arguments", {}),
         )
         return self._made(call_id, 202 if is_new else 200)

@@ -1,4 +1,4 @@
-"""The catalogue, edited through the same services as in the admin."""
+"""Views of the catalogue. They write through the same services as the admin."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _needs(model: str) -> dict[str, RequiredPermissions]:
         "partial_update": change,
         "enable": change,
         "disable": change,
-        # Clients do not notice a review.
+        # A review needs no permission to publish, because it changes nothing for clients.
         "accept": to(f"change_{model}"),
         "destroy": RequiredPermissions((f"delete_{model}", "publish_entries"), every=True),
     }
@@ -82,7 +82,7 @@ class EntryViews(ApiViewSet):
         return Response(self.get_serializer(self.write(entry, values)).data)
 
     def write(self, entry: Any, values: dict[str, Any]) -> Any:
-        """Store the values through the entry's service."""
+        """Store the values through the service for this kind of entry."""
         return update_entry(entry=entry, actor=self.request.user, **values)
 
     @described(request=None)
@@ -157,7 +157,10 @@ class OwnEntryViews(EntryViews):
         return Response(self.get_serializer(entry).data, status=201)
 
     def write(self, entry: Any, values: dict[str, Any]) -> Any:
-        """Store all values of an entry created here, but only the editable values of other entries."""
+        """Store all values of an entry that an administrator created.
+
+        For other entries, store only the values that can be edited.
+        """
         if source_of(entry).follows:
             return super().write(entry, values)
         return save_entry(kind=type(entry), entry=entry, actor=self.request.user, **values)

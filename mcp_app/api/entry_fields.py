@@ -1,4 +1,4 @@
-"""Catalogue entries in the API, with the fields of a catalogue file."""
+"""Serializers of catalogue entries. Their fields are those of a catalogue file."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class EntryGiven(RowSerializer[Any]):
     """Values for a service, which validates them. JSON types are not converted."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """Return the values for the service. Raises ValidationError by field."""
+        """Return the values for the service. Raises ValidationError with messages per field."""
         if not isinstance(data, dict):
             raise serializers.ValidationError({"non_field_errors": ["The body must be an object."]})
         values: dict[str, Any] = {}
@@ -119,7 +119,7 @@ class EntryGiven(RowSerializer[Any]):
         return value
 
     def get_validators(self) -> list[Any]:
-        """Return no validators: the services validate."""
+        """Return no validators, because the services validate the values."""
         return []
 
 

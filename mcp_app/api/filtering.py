@@ -1,4 +1,7 @@
-"""Filters of lists: each field is a query parameter, its source the look-up."""
+"""Filters of lists.
+
+Each field of a filter is a query parameter. The ``source`` of the field is the query lookup.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ from mcp_app.sessions.services import session_states
 
 
 def asked(form: type[serializers.Serializer[Any]], request: Request, *more: str) -> Any:
-    """Return the query as a validated ``form``.
+    """Return the query string as a validated ``form``.
 
-    ``more`` are parameters that other code reads. Raises ValidationError, also for an unknown parameter.
+    ``more`` lists parameters that other code reads. Raises ValidationError for invalid and for unknown
+    parameters.
     """
     given = {name: value for name, value in request.query_params.items() if name not in more}
     checked = form(data=given)
@@ -87,7 +91,7 @@ class SessionFilter(serializers.Serializer[Any]):
     until = _moment("created_at__lte")
 
     def narrow(self, rows: Any) -> Any:
-        """Filter by the same states as the admin."""
+        """Filter sessions. The states are the same as in the admin."""
         return _in_state(rows, session_states(), self.validated_data)
 
 
@@ -117,7 +121,7 @@ class CallFilter(serializers.Serializer[Any]):
     until = _moment("accepted_at__lte")
 
     def narrow(self, rows: Any) -> Any:
-        """Filter by the query; ``open`` excludes the terminal states."""
+        """Filter calls. ``open`` excludes final states."""
         asked = dict(self.validated_data)
         if asked.get("state") == "open":
             del asked["state"]
@@ -132,7 +136,7 @@ class KeyFilter(serializers.Serializer[Any]):
     user = _text(150, login_name("user"))
 
     def narrow(self, rows: Any) -> Any:
-        """Filter by the same states as the admin."""
+        """Filter API keys. The states are the same as in the admin."""
         return _in_state(rows, key_states(), self.validated_data)
 
 

@@ -1,4 +1,8 @@
-"""Request and response formats: strict, bounded JSON in, JSON without hidden characters out, zoned times."""
+"""Formats of requests and responses.
+
+Bodies are strict JSON of limited size. Responses are JSON with hidden characters escaped, and all times have
+a zone.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +30,19 @@ M = TypeVar("M", bound=Model)
 
 
 class TooLarge(APIException):
-    """Raised when the body exceeds the limit."""
+    """Raised if the body of a request is larger than its limit."""
 
     status_code = 413
     default_detail = "The body is too large."
 
 
 class JsonParser(BaseParser):
-    """Parser of strict JSON that a database can store."""
+    """A parser of strict JSON. Values that some supported database cannot store are refused."""
 
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
-        """Return the value. Raises TooLarge and ParseError."""
+        """Return the parsed value. Raises TooLarge and ParseError."""
         try:
             return parse_json(read(stream, conf.get().max_body_bytes).decode("utf-8"))
         except UnicodeDecodeError as error:
@@ -49,7 +53,7 @@ class JsonParser(BaseParser):
 
 @dataclass(frozen=True, slots=True)
 class CatalogueFile:
-    """A raw body for ``catalogue.transfer`` to read."""
+    """A request body that ``catalogue.transfer`` reads."""
 
     content: bytes
     notation: str
@@ -78,7 +82,7 @@ class YamlFileParser(_FileParser):
 
 
 def read(stream: IO[bytes], limit: int) -> bytes:
-    """Return the whole body. Raises TooLarge."""
+    """Return the whole body of a request. Raises TooLarge if it is longer than ``limit`` bytes."""
     content = stream.read(limit + 1)
     if len(content) > limit:
         raise TooLarge(f"The body has more than {limit} bytes.")
@@ -86,7 +90,10 @@ def read(stream: IO[bytes], limit: int) -> bytes:
 
 
 class JsonRenderer(BaseRenderer):
-    """Renderer of indented JSON that escapes characters which hide or reorder text, or control a terminal."""
+    """A renderer of indented JSON.
+
+    Characters that hide or reorder text or control a terminal are escaped.
+    """
 
     media_type = "application/json"
     format = "json"
@@ -100,14 +107,14 @@ class JsonRenderer(BaseRenderer):
 
 
 class DateTimeField(serializers.DateTimeField):
-    """The framework's field, with a time zone even if the project disables USE_TZ."""
+    """The framework's field, with a time zone even if the project sets USE_TZ to False."""
 
     def default_timezone(self) -> tzinfo:
         return timezone.get_current_timezone()
 
 
 class RowSerializer(serializers.ModelSerializer[M]):
-    """Base serializer of our models."""
+    """The base class of serializers for this app's models."""
 
     serializer_field_mapping: ClassVar[dict[Any, Any]] = {
         **serializers.ModelSerializer.serializer_field_mapping,

@@ -1,4 +1,4 @@
-"""API keys, which are issued and revoked but never changed, and the audit trail."""
+"""Views of API keys, which are issued and revoked but never changed, and of the audit trail."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _owner(asking: Any, name: str | None) -> Any:
     if name is None or name == asking.get_username():
         return asking
     if not asking.is_superuser:
-        # Deny before the look-up, so that the answer does not reveal which users exist.
+        # Denied before the look-up, so that the response does not reveal which users exist.
         raise PermissionDenied("Only superusers can create API keys for other users.")
     users = get_user_model()
     owner = users._default_manager.filter(**{users.USERNAME_FIELD: name}).first()

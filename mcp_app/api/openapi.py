@@ -1,4 +1,4 @@
-"""OpenAPI descriptions of views, including required permissions and list filters."""
+"""OpenAPI descriptions of views. They include the required permissions and the filters of lists."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Described(AutoSchema):
-    """A schema that adds the required permission and the list filters to each operation."""
+    """A schema that adds the required permission to each operation, and the filters to each list."""
 
     view: Any
 
     def get_description(self) -> str:  # type: ignore[override]  # The library's own has this signature.
-        """Return the method's docstring after its first line, and the required permission."""
+        """Return the lines after the first one of the method's docstring, and the required permission."""
         need = self.view.needs.get(getattr(self.view, "action", self.method.lower()))
         return f"{super().get_description().partition(LINE)[2].strip()}{LINE}{LINE}{need}".strip()
 
@@ -27,20 +27,23 @@ class Described(AutoSchema):
         return super().get_description().partition(LINE)[0]
 
     def get_tags(self) -> list[str]:
-        """Return the first part of the path; operations about the API itself share a tag."""
+        """Return the first part of the path as the tag.
+
+        Operations about the API itself have the tag "api".
+        """
         found = super().get_tags()
         return ["api"] if found in ([], ["schema"]) else found
 
     def get_auth(self) -> list[Any]:
-        """Return nothing: the document defines authentication globally."""
+        """Return an empty list, because the document defines authentication for all operations."""
         return []
 
     def get_request_serializer(self) -> Any:
-        """Return the serializer of the request body if it differs from the response's."""
+        """Return the serializer of the request body, if it is not that of the response."""
         return getattr(self.view, "given", None) or super().get_request_serializer()
 
     def get_override_parameters(self) -> list[Any]:
-        """Return the declared parameters, and the filters of a list."""
+        """Return the declared parameters. For a list, they include its filters."""
         declared = list(super().get_override_parameters())
         filters = getattr(self.view, "filters", None)
         if filters is not None and getattr(self.view, "action", "") == "list":
@@ -49,7 +52,7 @@ class Described(AutoSchema):
 
 
 def described(**what: Any) -> Callable[[F], F]:
-    """Decorate a method like ``extend_schema``, without framework settings in the host project."""
+    """Decorate a method as ``extend_schema`` does, without settings in the project."""
 
     def decorate(method: F) -> F:
         found: Any = method

@@ -1,4 +1,7 @@
-"""Keyset pagination: the index finds the next page, independent of the number of earlier rows."""
+"""Keyset pagination.
+
+An index finds the rows of a page. The time does not depend on the number of rows before the page.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ BAD_CURSOR = "Use the cursor of an earlier page without changes."
 
 
 class KeysetPages(CursorPagination):
-    """Pages of ``limit`` rows with links to adjacent pages; the view defines the order."""
+    """Pages of ``limit`` rows with links to the adjacent pages.
+
+    The view defines the order.
+    """
 
     page_size = SIZE
     max_page_size = LARGEST
@@ -28,22 +34,22 @@ class KeysetPages(CursorPagination):
     ordering: Any = "-id"
 
     def get_ordering(self, request: Any, queryset: Any, view: Any) -> Any:
-        """Return the view's order with the key as a tie-breaker."""
+        """Return the order of the view, with the primary key as its last part so that the order is unique."""
         self._model = queryset.model
         order = getattr(view, "order", self.ordering)
         return (order,) if order.endswith("id") else (order, "-pk")
 
     def get_page_size(self, request: Request) -> int:
-        """Return ``limit``. Raises ValidationError if it is invalid."""
+        """Return the parameter ``limit``. Raises ValidationError if it is not valid."""
         text = request.query_params.get("limit", str(SIZE))
         if not (text.isascii() and text.isdigit() and len(text) < 5 and 1 <= int(text) <= LARGEST):
             raise ValidationError({"limit": [f"Must be an integer from 1 to {LARGEST}."]})
         return int(text)
 
     def decode_cursor(self, request: Request) -> Any:
-        """Return the cursor.
+        """Return the cursor in the request.
 
-        Raises ValidationError unless its position is a valid value of the ordering field.
+        Raises ValidationError if its position is not a valid value of the field that defines the order.
         """
         encoded = request.query_params.get(self.cursor_query_param)
         if encoded is None:
@@ -58,7 +64,7 @@ class KeysetPages(CursorPagination):
         return cursor
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema of a page."""
+        """Return the OpenAPI schema of a page."""
         address = {"type": ["string", "null"], "format": "uri"}
         return {
             "type": "object",
@@ -68,12 +74,15 @@ class KeysetPages(CursorPagination):
 
 
 class LogPages(KeysetPages):
-    """Pages of the message log. Each page examines a bounded number of rows, so it may be short."""
+    """Pages of the message log.
+
+    Each page examines a limited number of rows. It may therefore contain fewer messages than requested.
+    """
 
     def paginate_log(
         self, asked: dict[str, Any], request: Request, *, without: tuple[str, ...]
     ) -> list[Message]:
-        """Return the cursor's page of the messages that match ``asked``, newest first."""
+        """Return the page of messages that match ``asked``, newest first. The request contains the cursor."""
         self.base_url = request.build_absolute_uri()
         self.ordering = self.get_ordering(request, Message.objects, None)
         cursor = self.decode_cursor(request) or Cursor(0, False, None)
@@ -84,11 +93,11 @@ class LogPages(KeysetPages):
         return self._found.messages[::-1]
 
     def get_next_link(self) -> str | None:
-        """Return the address of older messages."""
+        """Return the address of the page of older messages."""
         return self._link(self._found.older, is_back=False)
 
     def get_previous_link(self) -> str | None:
-        """Return the address of newer messages."""
+        """Return the address of the page of newer messages."""
         return self._link(self._found.newer, is_back=True)
 
     def _link(self, pk: int | None, *, is_back: bool) -> str | None:

@@ -1,6 +1,6 @@
-"""Required permissions of each action, the same as in the admin (docs/roles.md).
+"""Required permissions of each action. They are the same as in the admin (docs/roles.md).
 
-Undeclared actions are denied.
+Actions without declared permissions are denied.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from rest_framework.request import Request
 
 @dataclass(frozen=True, slots=True)
 class RequiredPermissions:
-    """Permissions of ``mcp_app``: any of them is needed, or all with ``every``.
+    """The permissions of ``mcp_app`` that an action requires.
 
-    Without names, any login or key is enough.
+    With ``every``, all of them are required, otherwise one of them is enough. If ``names`` is empty, any
+    login or credential is enough.
     """
 
     names: tuple[str, ...] = ()
     every: bool = False
 
     def met_by(self, user: Any) -> bool:
-        """Return True if an active user has the permissions."""
+        """Return True if a user is active and has the required permissions."""
         if not self.names:
             return bool(user.is_active)
         asked = (user.has_perm(f"mcp_app.{name}") for name in self.names)
@@ -41,24 +42,33 @@ ANYBODY = RequiredPermissions()
 
 
 def seeing(model: str) -> RequiredPermissions:
-    """Return the permissions to view rows; as in the admin, the permission to change includes viewing."""
+    """Return the permissions to view rows.
+
+    The permission to change rows is enough, as in the admin.
+    """
     return RequiredPermissions((f"view_{model}", f"change_{model}"))
 
 
 def to(permission: str) -> RequiredPermissions:
-    """Return a single permission."""
+    """Return a requirement for a single permission."""
     return RequiredPermissions((permission,))
 
 
 class HasNeeded(BasePermission):
-    """A check of the permissions that the view's action requires; requests without a login have none."""
+    """A check that the user has the permissions required by the view's action.
+
+    Unauthenticated requests are denied.
+    """
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Return True if permitted. Raises PermissionDenied naming the missing permission."""
+        """Return True if the request is permitted.
+
+        Raises PermissionDenied with the names of the required permissions if the user lacks them.
+        """
         if request.auth is None or not request.user.is_authenticated:
             return False
         if request.method not in view.allowed_methods:
-            return True  # The view answers 405.
+            return True  # The view responds with 405.
         need: RequiredPermissions | None = view.needs.get(view.called)
         if need is None:
             return False

@@ -1,4 +1,4 @@
-"""Errors as ``application/problem+json`` (RFC 9457), without internal details."""
+"""Error responses as ``application/problem+json`` (RFC 9457). They contain no internal details."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from mcp_app.streams.base import StreamsError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
-# Statuses of temporary refusals.
+# Statuses that tell the client to try again later.
 PASSING = (429, 503)
 NOT_VALID = "Some values are invalid."
 BROKEN = "Internal server error. The server's log has the details."
@@ -42,14 +42,14 @@ log = logging.getLogger("mcp.api")
 
 
 class StateConflict(exceptions.APIException):
-    """Raised when the object's state does not allow the action."""
+    """Raised if the current state of an object does not allow the action."""
 
     status_code = 409
     default_detail = "The state of the object does not allow this."
 
 
 def answer(error: Exception, context: dict[str, Any]) -> Response:
-    """Return the response to an exception of a view."""
+    """Return the response to an exception that a view raised."""
     set_rollback()
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)
@@ -86,7 +86,7 @@ _PLAIN: tuple[tuple[Any, int, str], ...] = (
 
 
 def problem(status: int, detail: str, *, wait: float = 0.0, **more: Any) -> Response:
-    """Return a problem response; ``more`` are additional members."""
+    """Return a problem response. ``more`` are additional members of its body."""
     data = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     response = Response({**data, **more}, status=status, content_type=MEDIA_TYPE)
     if wait:
@@ -95,7 +95,7 @@ def problem(status: int, detail: str, *, wait: float = 0.0, **more: Any) -> Resp
 
 
 def _of_retry(error: RetryRefused) -> Response:
-    """Return the response to a refused retry: a conflict, unless a later retry may succeed."""
+    """Return the response to a refused retry. The status is 409 unless a later attempt may succeed."""
     if not error.code:
         return problem(409, str(error))
     status = ANSWERS[Code(error.code)].status
@@ -104,7 +104,7 @@ def _of_retry(error: RetryRefused) -> Response:
 
 
 def errors_of(error: ValidationError) -> dict[str, list[str]]:
-    """Return the messages of a service's error by field; those without a field have the key ``""``."""
+    """Map fields to the messages in a service's error. Messages without a field have the key ``""``."""
     if not hasattr(error, "error_dict"):
         return {"": error.messages}
     return {"" if name == NON_FIELD_ERRORS else name: told for name, told in error.message_dict.items()}
@@ -121,7 +121,7 @@ def _of_framework(error: exceptions.APIException) -> Response:
 
 
 def _flat(detail: Any, name: str = "") -> dict[str, list[str]]:
-    """Return messages by the path of their field, such as ``arguments.size``."""
+    """Map the path of each field, such as ``arguments.size``, to its messages."""
     if not isinstance(detail, Mapping):
         return {name: [str(text) for text in (detail if isinstance(detail, list) else [detail])]}
     found: dict[str, list[str]] = {}
@@ -143,9 +143,9 @@ def _broken(error: Exception, context: dict[str, Any]) -> Response:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Handle requests that Django rejects before any view, such as a wrong Host.
+    """Handle requests that Django rejects before any view runs, such as those with a wrong Host.
 
-    Below ``/api/`` the response is a problem document.
+    For paths below ``/api/``, the response is a problem document.
     """
     if not request.path.startswith(reverse("mcp_api:root")):
         return defaults.bad_request(request, exception)

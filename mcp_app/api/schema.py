@@ -1,4 +1,4 @@
-"""The API's self-description: the root, the OpenAPI document, and the documentation page."""
+"""The description of the API: its root, the OpenAPI document, and the documentation page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mcp_app.api.page.reading import by_tag, prose
 from mcp_app.api.permissions import ANYBODY
 from mcp_app.api.problems import MEDIA_TYPE
 
-# Incremented when something is removed or changes its meaning.
+# Incremented if something is removed or its meaning changes.
 VERSION = "1"
 LISTS = ("tools", "prompts", "resources", "templates", "sessions", "messages", "calls", "keys", "audit")
 OTHERS = {
@@ -103,13 +103,13 @@ class Schema(ApiView):
 
 
 class Docs(ApiView):
-    """The OpenAPI document as a page. It contains nothing else."""
+    """The documentation page. It shows the OpenAPI document and nothing else."""
 
     needs = {"get": ANYBODY}
     schema = None
 
     def get(self, request: Request) -> HttpResponseBase:
-        """Render the page."""
+        """Render the documentation page."""
         described = document()
         context = {
             "admin_url": _admin_address("index"),
@@ -120,20 +120,23 @@ class Docs(ApiView):
         return render(request._request, "mcp_api/docs.html", context)
 
     def handle_exception(self, exc: Exception) -> Any:
-        """Redirect anonymous visitors of the page to the login."""
+        """Redirect anonymous visitors of the documentation page to the login."""
         if isinstance(exc, NotAuthenticated) and (login := _admin_address("login")):
             return redirect_to_login(self.request.get_full_path(), login)
         return super().handle_exception(exc)
 
 
 class Nothing(ApiView):
-    """All other addresses below the root."""
+    """The view of all other addresses below the root."""
 
     needs = dict.fromkeys(METHODS, ANYBODY)
     schema = None
 
     def get(self, request: Request) -> Response:
-        """Redirect an address that lacks its final slash. Raises Http404 for any other."""
+        """Redirect to the address with a final slash, if the API has that address.
+
+        Raises Http404 otherwise.
+        """
         try:
             found = resolve(f"{request.path_info}/")
         except Resolver404:
@@ -156,7 +159,7 @@ def _admin_address(view: str) -> str:
 
 
 def document() -> dict[str, Any]:
-    """Return this installation's OpenAPI document, without its address."""
+    """Return the OpenAPI document of this installation without the server's address."""
     return copy.copy(_document(address_of("mcp_api:root")))
 
 
@@ -185,7 +188,7 @@ def _document(root: str) -> dict[str, Any]:
 
 
 def add_refusals(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Add authentication and the problem response to each operation."""
+    """Add authentication and the problem response to the operations."""
     components = result.setdefault("components", {})
     components.setdefault("schemas", {})["Problem"] = PROBLEM
     components["securitySchemes"] = SECURITY

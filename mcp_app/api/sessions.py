@@ -1,4 +1,4 @@
-"""Sessions, which can be ended, and the message log."""
+"""Views of sessions, which can be ended, and of the message log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SessionViews(ApiViewSet):
         return Response(self.get_serializer(self.get_object()).data)
 
     def get_object(self) -> Session:
-        """Return the session. Raises Http404 for an id with a NUL character, which databases reject."""
+        """Return the session. Raises Http404 for an id with a NUL character, which databases would reject."""
         if "\0" in self.kwargs["pk"]:
             raise Http404
         found: Session = super().get_object()

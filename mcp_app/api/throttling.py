@@ -1,4 +1,7 @@
-"""Rate limits per principal, and per address for unauthenticated requests, shared by all processes."""
+"""Rate limits of the API, counted over all processes.
+
+Requests are counted per principal. Unauthenticated requests are counted per network address.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ WINDOW_SECONDS = 60.0
 
 
 class Throttle(BaseThrottle):
-    """A throttle that counts every request before its permissions are checked."""
+    """A throttle. It counts every request before the permissions are checked."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        """Return True. Raises Throttled with the seconds to wait."""
+        """Return True, or raise Throttled with the number of seconds to wait."""
         if request.auth is None:
             count_address(request)
         else:
@@ -30,7 +33,7 @@ class Throttle(BaseThrottle):
 
 
 def count_address(request: Request) -> None:
-    """Count an unauthenticated request. Raises Throttled."""
+    """Count an unauthenticated request. Raises Throttled if its network is above the limit."""
     _count(
         f"api/from/{client_network(request.META.get('REMOTE_ADDR') or 'unknown')}",
         conf.get().api_refusals_per_minute,

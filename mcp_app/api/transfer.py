@@ -1,4 +1,4 @@
-"""Export and import of the catalogue as one file, with a dry run."""
+"""Views for export and import of the catalogue as one file. An import can be a dry run."""
 
 from __future__ import annotations
 

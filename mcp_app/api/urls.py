@@ -1,4 +1,4 @@
-"""URLs of the API, included by the project."""
+"""The URLs of the API. A project includes this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of clients by session."""
+"""Client names of sessions."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from mcp_app.models import Session
 
 
 def client_names(sessions: Iterable[str]) -> dict[str, str]:
-    """Return the client names of stored sessions, in one query."""
+    """Map ids of stored sessions to the names of their clients, in one query."""
     return dict(Session.objects.filter(pk__in=set(sessions)).values_list("pk", "client_name"))

@@ -1,6 +1,6 @@
-"""Links from a message to admin pages: its call, its tool, the test bench.
+"""Links from a message to admin pages: its call, its tool, and the test bench.
 
-Each is None if it does not exist or the user may not open it.
+A link is None if there is no such page or the user may not open it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOOL_NOT_FOUND = "tool_not_found"
 
 
 def call_page(user: Any, *, method: str, session: str | None, target: str, request_id: str) -> str | None:
-    """Return the page of the background call that a request started."""
+    """Return the address of the background call that a request started."""
     if method != CALLED or not session or not user.has_perm("mcp_app.view_call"):
         return None
     calls = Call.objects.filter(session_id=session, tool=target).order_by("-accepted_at")[:200]
@@ -29,7 +29,7 @@ def call_page(user: Any, *, method: str, session: str | None, target: str, reque
 
 
 def tool_page(user: Any, *, method: str, target: str) -> str | None:
-    """Return the page of the called tool."""
+    """Return the address of the tool that a request called."""
     if method != CALLED or not user.has_perm("mcp_app.view_tool"):
         return None
     tool = _tool(target)
@@ -37,7 +37,7 @@ def tool_page(user: Any, *, method: str, target: str) -> str | None:
 
 
 def refused_tool(user: Any, *, method: str, answer: str) -> Tool | None:
-    """Return the existing tool behind a "tool not found" answer."""
+    """Return the tool that exists although the client got the answer "tool not found"."""
     if method != CALLED or TOOL_NOT_FOUND not in answer or not user.has_perm("mcp_app.view_tool"):
         return None
     try:
@@ -49,7 +49,7 @@ def refused_tool(user: Any, *, method: str, answer: str) -> Tool | None:
 
 
 def replay_page(user: Any, *, method: str, kind: str, target: str, pk: int | None) -> str | None:
-    """Return the tool's test bench, filled with the arguments of a stored call."""
+    """Return the address of the tool's test bench, filled with the arguments of a stored call."""
     if method != CALLED or kind != "request" or pk is None:
         return None
     if not user.has_perms(["mcp_app.try_entries", "mcp_app.view_tool"]):

@@ -1,4 +1,4 @@
-"""Short summaries of messages for lists. Their hidden characters are not marked yet."""
+"""Short summaries of messages for lists. Callers must still mark hidden characters in them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 import orjson
 
 LONGEST = 160
-# Longer texts are not parsed: lists summarize many messages a second.
+# Longer texts are not parsed, because lists summarize many messages per second.
 PARSED = 4_096
 
 
 def summary(kind: str, method: str, payload: str, answer: str, outcome: str) -> str:
-    """Return ``{"text":"hi"}`` for a call, ``3 of 10 reading`` for progress, the error for a failure."""
+    """Return a summary of a message.
+
+    It is ``{"text":"hi"}`` for a call, ``3 of 10 reading`` for progress, and the error for a failure.
+    """
     if outcome in ("error", "tool_error") and (said := _error(answer)):
         return _cut(said)
     message = _object(payload)

@@ -1,4 +1,4 @@
-"""Safe display of untrusted text: hidden characters become visible, JSON is indented."""
+"""Safe display of untrusted text: hidden characters become visible, and JSON is indented."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_app.observability.hidden_characters import HIDDEN
 _IN_BLOCK = re.compile(f"([{HIDDEN}])")
 _IN_LINE = re.compile(f"([\t\n{HIDDEN}])")
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
-# Bounds the indent: a deeply nested text of a few KiB would grow to megabytes.
+# Limits the indentation. Otherwise a deeply nested text of a few KiB would grow to megabytes.
 _DEEPEST_INDENT = 40
 
 
@@ -25,27 +25,31 @@ def code_point(character: str) -> str:
 
 
 def marked(text: object) -> str:
-    """Return one line of plain text (not HTML) with hidden characters written as ``⟦U+202E⟧``."""
+    """Return one line of plain text (not HTML). Hidden characters are written as ``⟦U+202E⟧``."""
     return _IN_LINE.sub(lambda match: f"⟦{code_point(match[1])}⟧", str(text))
 
 
 def marked_block(text: str) -> str:
-    """Return lines of plain text (not HTML), marked as by ``marked`` except line feeds and tabs."""
+    """Return several lines of plain text (not HTML), marked as ``marked`` does.
+
+    Line feeds and tabs are not marked.
+    """
     return replace_hidden(text, lambda character: f"⟦{code_point(character)}⟧")
 
 
 def has_hidden(text: str) -> bool:
-    """Return True if a multi-line text contains a hidden character."""
+    """Return True if a text of several lines contains a hidden character."""
     return _IN_BLOCK.search(text) is not None
 
 
 def replace_hidden(text: str, write: Callable[[str], str]) -> str:
-    """Return a multi-line text with each hidden character replaced by the result of ``write``."""
+    """Return a text of several lines. ``write`` returns the replacement for each hidden character."""
     return _IN_BLOCK.sub(lambda match: write(match[1]), text)
 
 
 def _html(text: str, hidden: re.Pattern[str]) -> SafeString:
-    # re.split with one group alternates text and separator, so every odd piece is one hidden character.
+    # With one group in the pattern, re.split returns text and separators in turn. Every second piece is a
+    # hidden character.
     pieces = hidden.split(text)
     if len(pieces) == 1:
         return format_html("{}", text)
@@ -60,12 +64,12 @@ def _html(text: str, hidden: re.Pattern[str]) -> SafeString:
 
 
 def visible(text: object) -> SafeString:
-    """Return one line as escaped HTML, with hidden characters and line feeds as marks."""
+    """Return one line as escaped HTML. Hidden characters and line feeds become marks."""
     return format_html('<bdi class="mcp-text">{}</bdi>', _html(str(text), _IN_LINE))
 
 
 def visible_block(text: object) -> SafeString:
-    """Return lines as escaped HTML for a ``pre``, with hidden characters as marks."""
+    """Return several lines as escaped HTML for a ``pre`` element. Hidden characters become marks."""
     return _html(str(text), _IN_BLOCK)
 
 
@@ -90,10 +94,10 @@ def _line_start(depth: int) -> str:
 
 
 def indented_json(text: str, limit: int) -> str:
-    """Return at most about ``limit`` characters of ``text``, indented if it looks like JSON.
+    """Return about ``limit`` characters of ``text`` at most, indented if the text looks like JSON.
 
-    Works on tokens without building values: numbers, escapes and duplicate names are unchanged, truncated
-    text is indented as well, and nesting cannot exhaust the stack.
+    The function works on tokens and builds no values. Numbers, escapes and duplicate names therefore stay as
+    they are, truncated JSON is indented as well, and deep nesting cannot exhaust the stack.
     """
     if text.lstrip()[:1] not in ("{", "["):
         return text[:limit]
@@ -107,5 +111,5 @@ def indented_json(text: str, limit: int) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return a JSON value as indented text with sorted keys and unescaped non-ASCII characters."""
+    """Return a JSON value as indented text with sorted keys. Non-ASCII characters are not escaped."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str)

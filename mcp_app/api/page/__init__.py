@@ -1,1 +1,1 @@
-"""The page that documents the API and sends requests to it."""
+"""The page that documents the API and can send requests to it."""

@@ -1,4 +1,7 @@
-"""Data for the API's page from the OpenAPI document: operations by tag, each with its fields."""
+"""Data for the page of the API, read from the OpenAPI document.
+
+It consists of the operations by tag, each with its fields.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from django.utils.safestring import SafeString
 
 Document = Mapping[str, Any]
 REFERENCE = "#/components/schemas/"
-# Sample values by type.
+# Sample values by JSON type.
 SAMPLES: dict[str, Any] = {"boolean": True, "integer": 1, "number": 1.0, "array": [], "object": {}}
 
 
 @dataclass(frozen=True)
 class Field:
-    """A parameter, or a field of a body."""
+    """A parameter of an operation, or a field of a body."""
 
     name: str
     kind: str
@@ -30,7 +33,7 @@ class Field:
 
 @dataclass(frozen=True)
 class DocumentedResponse:
-    """The fields of an operation's response with one status."""
+    """The fields of an operation's response with a certain status."""
 
     status: str
     fields: tuple[Field, ...]
@@ -53,7 +56,7 @@ class Operation:
 
 
 def by_tag(document: Document) -> dict[str, list[Operation]]:
-    """Return all operations by tag."""
+    """Group all operations of a document by tag."""
     found: dict[str, list[Operation]] = {}
     for path, methods in document["paths"].items():
         for method, told in methods.items():
@@ -80,7 +83,7 @@ def _operation(document: Document, path: str, method: str, told: Document) -> Op
 
 def _parameter(document: Document, told: Document) -> Field:
     schema = told["schema"]
-    # Without a default, no choice is sent.
+    # If the parameter has no default, the page offers to send none of the choices.
     return _field(document, told["name"], {**schema, **told}, told.get("required", False), told["in"])
 
 
@@ -90,7 +93,7 @@ def _answer(document: Document, status: str, told: Document) -> DocumentedRespon
 
 
 def _fields(document: Document, schema: Document, sent: bool = False) -> Iterable[Field]:
-    """Yield the fields of an object; for a page of a list, the fields of its rows."""
+    """Yield the fields of an object. For a page of a list, yield the fields of its rows."""
     whole = _resolved(document, schema)
     rows = whole.get("properties", {}).get("results")
     whole = _resolved(document, rows["items"]) if rows else whole
@@ -104,7 +107,7 @@ def _field(document: Document, name: str, told: Document, required: bool, place:
     schema = _resolved(document, told.get("schema", told))
     text = told.get("description", schema.get("description", ""))
     choices = tuple(str(each) for each in schema.get("enum", ()) if each not in ("", None))
-    # The library repeats the choices in the description.
+    # The description would repeat the choices, so it is left out.
     return Field(name, _kind(document, schema), required, prose("" if choices else text), choices, place)
 
 
@@ -119,7 +122,7 @@ def _kind(document: Document, schema: Document) -> str:
 
 
 def _resolved(document: Document, schema: Document) -> Document:
-    """Return the referenced schema, or the first alternative of a composed one."""
+    """Return the schema that a reference points to, or the first alternative of a composed schema."""
     for _ in range(5):
         several = schema.get("allOf") or schema.get("oneOf") or schema.get("anyOf")
         if "$ref" in schema:
@@ -130,7 +133,7 @@ def _resolved(document: Document, schema: Document) -> Document:
 
 
 def _example(document: Document, schema: Document) -> Any:
-    """Return the smallest valid body."""
+    """Return a body with sample values for the required fields."""
     whole = _resolved(document, schema)
     properties = whole.get("properties", {})
     needed = [name for name in whole.get("required", ()) if not properties[name].get("readOnly")]
@@ -145,7 +148,7 @@ def _sample(schema: Document) -> Any:
 
 
 def prose(text: str) -> SafeString:
-    """Return a text as HTML with backticks as ``code`` elements."""
+    """Return text as HTML. Parts in backticks become ``code`` elements."""
     parts = enumerate(text.split("`"))
     pieces = ((format_html("<code>{}</code>", each) if at % 2 else each,) for at, each in parts)
     return format_html_join("", "{}", pieces)
