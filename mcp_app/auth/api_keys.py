@@ -81,7 +81,7 @@ def issue_api_key(
     scopes: Collection[str] = ALL,
     actor: Any = None,
 ) -> tuple[ApiKey, str]:
-    """Issue an API key for ``user``; return the row and the secret, which is stored only as a hash.
+    """Issue an API key for ``user``. Return the row and the secret, which is stored only as a hash.
 
     ``scopes`` limit the user's permissions as the scopes of an OAuth token do. Raises ValidationError with
     messages per field, and PermissionDenied if ``actor`` may not issue keys for ``user``.

@@ -34,9 +34,9 @@ class EndedWork:
         return f"{', '.join(said)}.".capitalize() if said else ""
 
 
-# A hook. It runs in the transaction that ends the credential. Its arguments are the query condition for
-# stored calls made with the credential, the key of the principal whose sessions end ("" for none), and the
-# acting user.
+# A hook. It runs in the transaction that ends the credential. The first argument is the query condition for
+# stored calls made with the credential. The others are the key of the principal whose sessions end ("" for
+# none), and the acting user.
 End = Callable[[Q, str, Any], EndedWork]
 _ends: list[End] = []
 

@@ -1,1 +1,1 @@
-"""Django system checks of this app, for mistakes that would otherwise surface late."""
+"""Django system checks of this app. They report mistakes that would otherwise be noticed late."""

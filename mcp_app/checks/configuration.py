@@ -1,4 +1,4 @@
-"""Checks of settings and code. Each check has an id, a hint, and a line in docs/checks.md."""
+"""Checks of settings and code. Each check has an id and a hint, and docs/checks.md lists it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ STYLE, TEMPLATE = "mcp_app/admin.css", "mcp_admin/page.html"
 
 @checks.register(TAG)
 def settings_are_usable(**_: Any) -> list[CheckMessage]:
-    """Check the settings of this app, including the doctor's checks of settings."""
-    # Imported late: only a process that runs checks needs the doctor.
+    """Check the settings of this app. The doctor's checks of settings are included."""
+    # Imported here, because only a process that runs checks needs the doctor.
     from mcp_app.doctor import Installation
 
     try:
@@ -51,7 +51,7 @@ def settings_are_usable(**_: Any) -> list[CheckMessage]:
 
 
 def _judged(installation: Installation) -> Iterator[CheckMessage]:
-    """Yield the doctor's findings about settings."""
+    """Yield the doctor's findings about settings as check messages."""
     from mcp_app.doctor import Level, settings
 
     reported = (
@@ -75,7 +75,10 @@ def _former_paths() -> Iterator[CheckMessage]:
 
 
 def _routers() -> Iterator[CheckMessage]:
-    """Check that database routers place all models in ``default``, which raw SQL statements use."""
+    """Check that database routers place all models of this app in ``default``.
+
+    The raw SQL statements of this app use that database.
+    """
     ours = [model for model in apps.get_models() if model.__module__.startswith("mcp_app.")]
     elsewhere = {
         alias
@@ -116,7 +119,7 @@ def _hosts() -> Iterator[CheckMessage]:
 
 
 def _credentials() -> Iterator[CheckMessage]:
-    """Check that clients can authenticate, and that the configured issuer is in use."""
+    """Check that clients can authenticate, and that a configured issuer is used."""
     settings = conf.get()
     if settings.auth == "external":
         yield from _provider(settings)
@@ -185,7 +188,7 @@ def _asgi() -> Iterator[CheckMessage]:
 
 @checks.register(TAG)
 def endpoint_is_routed(**_: Any) -> list[CheckMessage]:
-    """Check that the ASGI application serves /mcp."""
+    """Check that the project's ASGI application serves ``/mcp``."""
     named = getattr(django_settings, "ASGI_APPLICATION", None)
     if not named:
         return []  # W006 reports it.
@@ -202,7 +205,7 @@ def endpoint_is_routed(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def jobs_reach_a_worker(**_: Any) -> list[CheckMessage]:
-    """Check that, with Redis, the project's Celery application knows our tasks."""
+    """Check that the project's Celery application includes this app's tasks, if Redis is configured."""
     from mcp_app.execution.background import celery
 
     try:
@@ -226,7 +229,7 @@ def jobs_reach_a_worker(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def pages_are_reached(**_: Any) -> list[CheckMessage]:
-    """Warn if an earlier URL pattern of the project matches the address of our pages."""
+    """Warn if an earlier URL pattern of the project matches the address of this app's pages."""
     if not getattr(django_settings, "ROOT_URLCONF", ""):
         return []
     try:
@@ -243,7 +246,7 @@ def pages_are_reached(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def exposed_views_ask_for_something(**_: Any) -> list[CheckMessage]:
-    """Warn about exposed viewsets without permissions, whose tools any caller may call."""
+    """Warn about exposed viewsets that require no permission. Any caller may call their tools."""
     from mcp_app.catalogue.exposure.viewsets.offering import open_tools
 
     if not (found := open_tools()):
@@ -255,9 +258,9 @@ def exposed_views_ask_for_something(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def parts_are_complete(**_: Any) -> list[CheckMessage]:
-    """Report optional parts that the project seems to use but lacks a library for.
+    """Report optional parts that the project seems to use although a library is missing.
 
-    The libraries are imported where they are used, so everything else works without them.
+    Libraries are imported only where they are used, so everything else works without them.
     """
     wanted = (optional_parts.API, optional_parts.CONSOLE) if "mcp_app.urls" in sys.modules else ()
     return [
@@ -294,7 +297,11 @@ def _folders() -> Iterator[CheckMessage]:
 
 
 def _may_write(folder: Path) -> bool:
-    """Return True if a file can be created in ``folder``, which the first upload creates if necessary."""
+    """Return True if a file can be created in ``folder``.
+
+    If the folder does not exist, its first existing parent is tested, because the first upload creates the
+    folder.
+    """
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
@@ -319,7 +326,7 @@ def _admin() -> Iterator[CheckMessage]:
 
 @checks.register(TAG)
 def permissions_of_code_exist(**_: Any) -> list[CheckMessage]:
-    """Warn about permissions in code that no model defines: they cannot be granted."""
+    """Warn about permissions in code that no model defines. They cannot be granted to anyone."""
     known = {
         f"{model._meta.app_label}.{name}" for model in apps.get_models() for name in _codenames(model._meta)
     }
@@ -349,7 +356,7 @@ def _codenames(meta: Any) -> Iterator[str]:
 
 @checks.register(TAG, deploy=True)
 def background_tools_have_a_broker(**_: Any) -> list[CheckMessage]:
-    """Warn about background tools without Redis: they run in a web process and end with it."""
+    """Warn about background tools if there is no Redis. They run in a web process and end with it."""
     names = sorted(tool.name for tool in registry.tools.values() if tool.background)
     try:
         missing = not conf.get().redis_url

@@ -1,6 +1,6 @@
-"""Checks of the database, run by ``migrate`` and ``check --database default``.
+"""Checks of the database. ``migrate`` and ``check --database default`` run them.
 
-The checks import their dependencies, because no other process needs them.
+Dependencies are imported within the checks, because no other process needs them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mcp_app.models import NotificationChannel, Prompt, Resource, ResourceTempla
 
 
 def _can_be_read(databases: Iterable[str] | None) -> bool:
-    """Return True if checks may query our database and it is fully migrated."""
+    """Return True if the checks may query the database ``default`` and it is fully migrated."""
     from mcp_app.prepare import is_migrated
 
     return "default" in (databases or ()) and is_migrated()
@@ -25,9 +25,9 @@ def _can_be_read(databases: Iterable[str] | None) -> bool:
 
 @checks.register(Tags.database)
 def squashed_migrations_are_whole(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Check that each squashed migration is applied fully or not at all.
+    """Check that of the migrations replaced by a squashed migration, either all or none have been applied.
 
-    Otherwise Django reports a conflict and suggests a wrong remedy.
+    Otherwise Django would report a conflict and suggest a wrong remedy.
     """
     if "default" not in (databases or ()):
         return []
@@ -50,7 +50,7 @@ def squashed_migrations_are_whole(databases: Iterable[str] | None = None, **_: A
 
 @checks.register(Tags.database)
 def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Warn about entries whose permission does not exist."""
+    """Warn about catalogue entries whose permission does not exist."""
     from django.contrib.auth.models import Permission
 
     if not _can_be_read(databases):
@@ -73,7 +73,7 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
 
 @checks.register(Tags.database)
 def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Warn if users chose e-mail notifications but no mail server is configured."""
+    """Warn if users chose notifications by e-mail, but no mail server is configured."""
     from mcp_app.notices.mail import is_configured
 
     if is_configured() or not _can_be_read(databases):
@@ -93,10 +93,10 @@ def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[
 
 @checks.register(Tags.database)
 def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Warn about entries in code that have no row, which `migrate` and `mcp_prepare` create."""
+    """Warn about entries in code that have no row. ``migrate`` and ``mcp_prepare`` create the rows."""
     from mcp_app.catalogue.changes.mirroring import not_in_database
 
-    # `migrate` runs checks first and creates the rows last.
+    # ``migrate`` runs the checks first and creates the rows last.
     if sys.argv[1:2] == ["migrate"] or not _can_be_read(databases):
         return []
     if not (absent := not_in_database()):

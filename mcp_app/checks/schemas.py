@@ -13,13 +13,13 @@ from mcp_app import conf
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.checks.configuration import TAG
 
-# Commands that run before tables exist, which a schema may be derived from.
+# Commands that run before the tables exist. A schema may be derived from a table.
 _BEFORE_TABLES: Final = ("migrate", "makemigrations")
 
 
 @checks.register(TAG)
 def schemas_can_be_read(**_: Any) -> list[CheckMessage]:
-    """Warn about tools with unreadable schemas; an error would stop ``migrate``."""
+    """Warn about tools whose schemas cannot be read. An error would prevent ``migrate`` from running."""
     if _comes_before_tables():
         return []
     hint = "This tool is not offered. All others are."
@@ -28,7 +28,7 @@ def schemas_can_be_read(**_: Any) -> list[CheckMessage]:
 
 @checks.register(TAG)
 def clients_take_all_tools(**_: Any) -> list[CheckMessage]:
-    """Warn about tools that known clients reject; with STRICT_SCHEMAS these are errors."""
+    """Warn about tools that known clients reject. If STRICT_SCHEMAS is set, report errors instead."""
     try:
         strict = conf.get().strict_schemas
     except ImproperlyConfigured:

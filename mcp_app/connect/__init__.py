@@ -1,1 +1,4 @@
-"""Data to connect a client: the server's address and configurations to paste. Makes no queries."""
+"""Data that clients need to connect: the server's address and configurations to paste.
+
+The package sends no queries to the database.
+"""

@@ -1,4 +1,4 @@
-"""The address shown to clients: PUBLIC_URL, else the host of the request."""
+"""The address that is shown to clients: PUBLIC_URL, or else the host of the request."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mcp_app.protocol.messages.server import ENDPOINT, further_path
 
 
 def public_url(path: str = ENDPOINT) -> str:
-    """Return the endpoint of the server at ``path`` at the public address, or "" if none is set.
+    """Return the public address of the server at ``path``, or "" if PUBLIC_URL is not set.
 
-    Raises ImproperlyConfigured for a wrong address.
+    Raises ImproperlyConfigured if PUBLIC_URL is not a valid address.
     """
     base = conf.get().public_url
     if not base:
@@ -31,9 +31,9 @@ def public_url(path: str = ENDPOINT) -> str:
 
 
 def connection_at(url: str, key: str = "") -> ServerConnection:
-    """Return the server at ``url``; ``key`` is shown in clear text.
+    """Return the data to connect to the server at ``url``. A given ``key`` is part of the data in clear text.
 
-    Raises ValueError for a wrong address.
+    Raises ValueError for an invalid address.
     """
     parts = urlsplit(url)
     server = servers.at(further_path(parts.path) or ENDPOINT)
@@ -49,15 +49,15 @@ def connection_at(url: str, key: str = "") -> ServerConnection:
 
 
 def connection_for(request: HttpRequest, key: str = "", path: str = ENDPOINT) -> ServerConnection:
-    """Return the server at ``path`` as the sender of ``request`` reaches it.
+    """Return the data to connect to the server at ``path``.
 
-    Raises DisallowedHost (answered 400) if the address comes from an invalid Host header,
-    ImproperlyConfigured for a wrong public address.
+    Without PUBLIC_URL, the address has the host to which the client sent ``request``. Raises DisallowedHost
+    (the response is 400) if that Host header is invalid, and ImproperlyConfigured for an invalid PUBLIC_URL.
     """
     url = public_url(path)
     if url:
         return connection_at(url, key)
-    # get_host checks ALLOWED_HOSTS but accepts any digits as a port.
+    # get_host checks the host against ALLOWED_HOSTS, but accepts any digits as the port.
     url = f"{request.scheme}://{request.get_host()}{path}"
     if not is_address(url):
         raise DisallowedHost("The Host field makes no address.")

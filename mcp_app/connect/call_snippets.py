@@ -1,4 +1,4 @@
-"""Snippets that repeat one request of the test bench with curl or the Python SDK."""
+"""Snippets that repeat a request of the test bench with curl or with the Python SDK."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_app.connect.connection import ServerConnection
 from mcp_app.connect.snippets import Snippet, bearer, header_option, literal, shell_word
 from mcp_app.protocol.versions import V2025_11_25
 
-# For each method: the function of the SDK's client and its first argument.
+# For each method, the function of the SDK's client and the function's first argument.
 _CALLS: Final = {
     "tools/call": ("call_tool", "name"),
     "prompts/get": ("get_prompt", "name"),
@@ -20,9 +20,9 @@ METHODS: Final = tuple(_CALLS)
 
 
 def call_snippets(connection: ServerConnection, method: str, params: dict[str, Any]) -> list[Snippet]:
-    """Return curl and Python code for one request.
+    """Return a curl command and Python code that send a request.
 
-    Raises KeyError for a method outside ``METHODS``.
+    Raises KeyError for a method that is not in ``METHODS``.
     """
     return [_curl(connection, method, params), _python(connection, method, params)]
 
@@ -92,7 +92,7 @@ def _python(connection: ServerConnection, method: str, params: dict[str, Any]) -
     if key:
         constants.append(f'HEADERS = {{"Authorization": {literal(bearer(connection.key))}}}\n')
     if arguments:
-        # A JSON string, because true and null are not Python.
+        # The arguments are a JSON string, because ``true`` and ``null`` are not valid Python.
         constants.append(f"ARGUMENTS = json.loads({_compact(arguments)!r})\n")
     text = _PYTHON.format(
         imports="\n".join([*imports, _CLIENT_WITH_KEY if key else _CLIENT]),

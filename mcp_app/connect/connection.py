@@ -1,4 +1,4 @@
-"""Data about this server that clients need to connect. Independent of any framework."""
+"""The data about this server that clients need to connect. It does not depend on any framework."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEY_PLACEHOLDER = "YOUR_API_KEY"
 
 _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?"
 _REST = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*"
-# The characters of RFC 3986, without user name, password or fragment.
+# The characters that RFC 3986 allows. User name, password and fragment are excluded.
 _ADDRESS = re.compile(rf"https?://{_HOST}(?:[/?]{_REST})?")
 _ADDRESS_LENGTH = 2048
 _KEY = re.compile(r"[A-Za-z0-9._~+/=-]+")
@@ -19,11 +19,12 @@ _NAME_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class ServerConnection:
-    """A server's name, its endpoint, and whether it requires a key.
+    """The data that clients need to connect to a server.
 
-    ``title`` is the human-readable name, if any. ``key`` is inserted into every configuration that sends one.
-    With ``logs_in``, clients that can open a browser need no key. Raises ValueError for an invalid address or
-    a key that a header cannot carry; both messages are for the person who wrote them.
+    ``name`` is the server's name and ``title`` its readable name, if it has one. If ``needs_key``,
+    configurations contain the ``key``. With ``logs_in``, clients that can open a browser need no key. Raises
+    ValueError for an invalid address, and for a key that a header cannot contain. The messages are for the
+    person who entered the value.
     """
 
     name: str
@@ -41,13 +42,13 @@ class ServerConnection:
 
     @property
     def client_name(self) -> str:
-        """Name in a form that every client's configuration accepts: letters, digits, ``-``, ``_``."""
+        """The name in letters, digits, ``-`` and ``_``, which the configuration of every client accepts."""
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", self.name)[:_NAME_LENGTH].strip("-")
         return plain or "mcp"
 
     @property
     def label(self) -> str:
-        """Human-readable name on one line, without hidden characters."""
+        """The readable name as one line without hidden characters."""
         shown = "".join(
             character if character.isprintable() else " " for character in self.title or self.name
         )
@@ -55,16 +56,16 @@ class ServerConnection:
 
     @property
     def host(self) -> str:
-        """Host name of the endpoint in lower case, without a port; IPv6 addresses have no brackets."""
+        """The host of the endpoint in lower case, without the port. IPv6 addresses have no brackets."""
         return urlsplit(self.url).hostname or ""
 
 
 def is_address(url: str) -> bool:
-    """Return True if ``url`` is an absolute http or https address in plain characters."""
+    """Return True if ``url`` is an absolute http or https address without special characters."""
     if len(url) > _ADDRESS_LENGTH or not _ADDRESS.fullmatch(url):
         return False
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
-    except ValueError:  # A port above 65535, or an invalid address in brackets.
+    except ValueError:  # The port is above 65535, or the address in brackets is invalid.
         return False

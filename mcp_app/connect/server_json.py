@@ -1,4 +1,7 @@
-"""``server.json``, the description of a server for MCP registries. Independent of any framework."""
+"""``server.json``, the description of a server for MCP registries.
+
+It does not depend on any framework.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _NAMESPACE_LENGTH = 128
 
 
 def server_json(connection: ServerConnection, version: str) -> dict[str, Any]:
-    """Return the document of a server at one address; ``version`` is the server's version."""
+    """Return the document that describes a server. ``version`` is the version of the server."""
     remote: dict[str, Any] = {"type": "streamable-http", "url": connection.url}
     if connection.needs_key and not connection.logs_in:
         remote["headers"] = [_authorization()]
@@ -42,7 +45,10 @@ def _authorization() -> dict[str, Any]:
 
 
 def _namespace(host: str) -> str:
-    """Return ``com.example.mcp`` for ``mcp.example.com``: registries verify the domain's owner."""
+    """Return the host's name reversed, such as ``com.example.mcp`` for ``mcp.example.com``.
+
+    Registries require this form, because they verify who owns the domain.
+    """
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,7 @@
-"""Commands, files, links and code that connect each known client, correctly escaped."""
+"""Instructions that connect each known client: commands, files, links and code.
+
+All inserted values are escaped.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,16 @@ from urllib.parse import quote
 from mcp_app.connect.connection import KEY_PLACEHOLDER, ServerConnection
 from mcp_app.protocol.versions import V2025_11_25
 
-# Safe between double quotes in POSIX shells, cmd.exe and PowerShell.
+# Characters that are safe between double quotes in POSIX shells, cmd.exe and PowerShell.
 _DOUBLE_QUOTED = re.compile(r"[A-Za-z0-9 _.:/=@,+~?&;()\[\]-]+")
 _VS_CODE_INPUT = "mcp-api-key"
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Instructions to connect one client.
+    """Instructions to connect a client.
 
-    ``text`` is pasted at ``place``. Some clients also have an install ``link``.
+    ``text`` is pasted at ``place``. For some clients, ``link`` installs the server.
     """
 
     client: str
@@ -36,8 +39,8 @@ class Snippet:
 
 
 def snippets(connection: ServerConnection, *clients: str) -> list[Snippet]:
-    """Return the snippets of the named clients, or of all clients. Raises KeyError for an unknown name."""
-    # Clients with an Authorization header, even a wrong one, do not open a browser.
+    """Return the snippets for these clients, or for all clients. Raises KeyError for an unknown client."""
+    # Clients that send an Authorization header, even a wrong one, do not open a browser to log in.
     browsing = replace(connection, needs_key=False) if connection.logs_in else connection
     return [
         _SNIPPETS[client](browsing if client in LOGGING_IN else connection) for client in clients or _SNIPPETS
@@ -45,13 +48,16 @@ def snippets(connection: ServerConnection, *clients: str) -> list[Snippet]:
 
 
 def shell_word(word: str) -> str:
-    """Return ``word`` quoted for POSIX shells, and where possible for Windows shells as well."""
+    """Return ``word`` quoted for POSIX shells. If possible, the result is valid in Windows shells as well."""
     quoted = shlex.quote(word)
     return f'"{word}"' if quoted != word and _DOUBLE_QUOTED.fullmatch(word) else quoted
 
 
 def literal(text: str) -> str:
-    """Return ``text`` in double quotes; ASCII text is valid in JSON, JavaScript, Python and TOML."""
+    """Return ``text`` in double quotes.
+
+    The result for ASCII text is valid in JSON, JavaScript, Python and TOML.
+    """
     return json.dumps(text)
 
 
@@ -60,12 +66,12 @@ def _pretty(value: Any) -> str:
 
 
 def bearer(key: str) -> str:
-    """Return the value of an Authorization header."""
+    """Return the value of an Authorization header with a key."""
     return f"Bearer {key}"
 
 
 def _entry(connection: ServerConnection, key: str) -> dict[str, Any]:
-    """Return the server's entry in JSON configurations."""
+    """Return the entry for the server in JSON configurations."""
     entry: dict[str, Any] = {"type": "http", "url": connection.url}
     if connection.needs_key:
         entry["headers"] = {"Authorization": bearer(key)}
@@ -73,7 +79,10 @@ def _entry(connection: ServerConnection, key: str) -> dict[str, Any]:
 
 
 def header_option(connection: ServerConnection, option: str) -> str:
-    """Return a command-line option that sends the key, with a leading space; "" without a key."""
+    """Return a command-line option that sends the key, with a leading space.
+
+    Returns "" if the server requires no key.
+    """
     return (
         f" {option} {shell_word('Authorization: ' + bearer(connection.key))}" if connection.needs_key else ""
     )
@@ -87,7 +96,7 @@ def _claude_code(connection: ServerConnection) -> Snippet:
 
 def _claude(connection: ServerConnection) -> Snippet:
     query = f"connectorName={quote(connection.label, safe='')}&connectorUrl={quote(connection.url, safe='')}"
-    # Claude's servers call a connector, and only by https.
+    # Claude connects to the server from its own servers, and only over https.
     link = f"https://claude.ai/customize/connectors?modal=add-custom-connector&{query}"
     note = "Claude calls from the internet: the address must be https and reachable from there."
     if connection.needs_key:
@@ -111,7 +120,7 @@ def _claude_desktop(connection: ServerConnection) -> Snippet:
         arguments.append("--allow-http")
     entry: dict[str, Any] = {"command": "npx", "args": arguments}
     if connection.needs_key:
-        # No space in the argument: some versions of Claude Desktop split it there.
+        # The argument contains no space, because some versions of Claude Desktop split it at a space.
         arguments += ["--header", "Authorization:${AUTHORIZATION}"]
         entry["env"] = {"AUTHORIZATION": bearer(connection.key)}
     return Snippet(
@@ -124,7 +133,7 @@ def _claude_desktop(connection: ServerConnection) -> Snippet:
 
 
 def _vscode(connection: ServerConnection) -> Snippet:
-    # VS Code prompts for the key and stores it as a secret, so no link or file contains it.
+    # VS Code asks the user for the key and stores it as a secret. Neither link nor file contains the key.
     asking = _entry(connection, f"${{input:{_VS_CODE_INPUT}}}")
     question = {
         "type": "promptString",
@@ -148,12 +157,15 @@ def _vscode(connection: ServerConnection) -> Snippet:
 
 
 def _twice_decoded(text: str) -> str:
-    """Return JSON for a URL that VS Code decodes twice: ``%`` is written as a JSON escape."""
+    """Return JSON text for a URL that VS Code decodes twice.
+
+    Each ``%`` is written as a JSON escape, so that the second decoding does not change it.
+    """
     return quote(text.replace("%", "\\u0025"), safe="")
 
 
 def _cursor(connection: ServerConnection) -> Snippet:
-    # Links are recorded in histories, so they never contain an issued key.
+    # Links never contain an issued key, because browsers and shells record them in histories.
     config = base64.b64encode(json.dumps(_entry(connection, KEY_PLACEHOLDER)).encode()).decode()
     query = f"name={quote(connection.client_name, safe='')}&config={quote(config, safe='')}"
     return Snippet(
@@ -176,7 +188,10 @@ def _codex(connection: ServerConnection) -> Snippet:
 
 
 def _servers(connection: ServerConnection, address: str, kind: str = "") -> str:
-    """Return JSON with ``mcpServers``; ``address`` is the client's name for the URL field."""
+    """Return JSON with ``mcpServers``.
+
+    ``address`` is the name of the field in which the client expects the URL.
+    """
     entry: dict[str, Any] = {"type": kind} if kind else {}
     entry[address] = connection.url
     if connection.needs_key:
@@ -211,7 +226,7 @@ def _zed(connection: ServerConnection) -> Snippet:
 
 
 def _goose(connection: ServerConnection) -> Snippet:
-    # Double-quoted strings mean the same in YAML and JSON.
+    # A string in double quotes means the same in YAML as in JSON.
     lines = [
         "extensions:",
         f"  {connection.client_name}:",
@@ -231,7 +246,7 @@ def _inspector(connection: ServerConnection) -> Snippet:
         f"npx @modelcontextprotocol/inspector --server-url {shell_word(connection.url)} --transport http"
     )
     text = command + header_option(connection, "--header")
-    # With an older Node.js, npx installs an old version that fails with an obscure error.
+    # If Node.js is older, npx installs an old version of the inspector, which fails with an obscure error.
     return Snippet("inspector", "MCP Inspector", "In a terminal", text, note="Needs Node.js 22.19 or newer.")
 
 
@@ -337,7 +352,7 @@ _SNIPPETS: dict[str, Callable[[ServerConnection], Snippet]] = {
     "curl": _curl,
 }
 CLIENTS = tuple(_SNIPPETS)
-# Clients that open a browser to log in, see docs/oauth.md.
+# Clients that open a browser to log in (see docs/oauth.md).
 LOGGING_IN = frozenset({"claude-code", "claude", "claude-desktop", "vscode", "cursor", "inspector"})
-# The clients shown where there is little room.
+# The clients that are shown where space is limited.
 PASTED = ("claude-code", "vscode", "cursor", "codex")

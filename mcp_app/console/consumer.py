@@ -1,4 +1,4 @@
-"""One WebSocket connection of the console: its access checks, incoming messages and outgoing frames."""
+"""A WebSocket connection of the console: its access checks, incoming messages and outgoing frames."""
 
 from __future__ import annotations
 

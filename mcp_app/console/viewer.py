@@ -27,7 +27,7 @@ class ViewerStalled(Exception):
 
 
 class Viewer:
-    """One viewer: its subscription, its pending output, and the frames that its page has drawn."""
+    """A viewer: its subscription, its pending output, and the frames that its page has drawn."""
 
     def __init__(self) -> None:
         self._search: Search | None = None

@@ -1,7 +1,7 @@
-"""Read-only examination of an installation; every fault comes with its remedy.
+"""A read-only examination of an installation. Every fault is reported with its remedy.
 
-Commands use ``examine`` with an ``Installation``, pages use ``examine_alone``. Checks do not depend on where
-their findings are displayed.
+Commands call ``examine`` with an ``Installation``, and pages call ``examine_alone``. The checks do not depend
+on where their findings are shown.
 """
 
 from mcp_app.doctor.examination import AREAS, Busy, examine, examine_alone

@@ -1,4 +1,7 @@
-"""Checks of code: edits that cannot be loaded, unexposed viewsets, schemas that clients reject."""
+"""Checks of the project's code.
+
+They find edits that cannot be loaded, viewsets that are not exposed, and schemas that clients reject.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,23 @@ SHOWN = 5
 
 
 def fault() -> CodeFault | None:
-    """Return the error in the newest edit; None if it is served or edits are not watched."""
+    """Return the error in the newest edit of the code.
+
+    Returns None if the newest code is served, or if edits are not watched.
+    """
     file = conf.get().code_fault_file
     return CodeFault.read(Path(file)) if file else None
 
 
 def edited(_: Installation) -> Iterator[Finding]:
-    """Report an edit that cannot be loaded; report nothing otherwise."""
+    """Report an edit that cannot be loaded. Without one, report nothing."""
     if (found := fault()) is not None:
         text = f"the edited code cannot be loaded, so the previous code is served: {found}"
         yield error("code.edited", text, "Correct it. It is then served within seconds.")
 
 
 def viewsets(_: Installation) -> Iterator[Finding]:
-    """Report viewsets that the project could expose as tools, with the code to copy."""
+    """Report viewsets that the project could expose as tools, and the code that exposes them."""
     if optional_parts.API.missing():
         return
     from mcp_app.catalogue.exposure.viewsets.candidates import candidates
@@ -39,7 +45,7 @@ def viewsets(_: Installation) -> Iterator[Finding]:
 
 
 def schemas(_: Installation) -> Iterator[Finding]:
-    """Report tools that are not offered because their schemas are unreadable."""
+    """Report tools that are not offered because their schemas cannot be read."""
     for problem in registry.unreadable_tools():
         yield error("code.schemas", f"a tool is not offered: {problem}", "Follow the message, and restart.")
 

@@ -1,4 +1,4 @@
-"""A minimal MCP client: open a session, time the arrival of an event stream, end the session."""
+"""A minimal MCP client. It opens a session, measures when events of a stream arrive, and ends the session."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mcp_app.protocol.versions import V2025_11_25
 
 BOTH = "application/json, text/event-stream"
 EVENTS = "text/event-stream"
-# Clients send it, and a proxy that compresses may delay events.
+# Sent because real clients send it, and a proxy that compresses may delay events.
 COMPRESSED = {"Accept-Encoding": "gzip"}
 CLIENT = {"name": "mcp_doctor", "version": "1"}
 
 
 class ConversationRefused(Exception):
-    """Raised when the server rejects ``initialize``; ``status`` is the HTTP status."""
+    """Raised if the server rejects ``initialize``. ``status`` is the HTTP status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"initialize is answered {status}")
@@ -28,14 +28,14 @@ class ConversationRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Arrival times of a stream's first and last bytes, in seconds after the request."""
+    """The times at which the first and the last bytes of a stream arrived, in seconds after the request."""
 
     first: float
     last: float
 
 
 class Conversation:
-    """A session at ``path``. Network failures raise EgressFailed."""
+    """A session at the endpoint ``path``. Network failures raise EgressFailed."""
 
     def __init__(self, site: OwnSite, path: str, key: str) -> None:
         self._site = site
@@ -43,7 +43,7 @@ class Conversation:
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     def begin(self) -> None:
-        """Open a session. Raises ConversationRefused."""
+        """Open a session. Raises ConversationRefused if the server rejects it."""
         parameters = {"protocolVersion": V2025_11_25, "capabilities": {}, "clientInfo": CLIENT}
         answer = self._site.ask("POST", self._path, *self._post("initialize", parameters, request_id=1))
         session = answer.headers.get("mcp-session-id", "")
@@ -54,13 +54,13 @@ class Conversation:
         self._site.ask("POST", self._path, *self._post("notifications/initialized", {}))
 
     def end(self) -> None:
-        """Delete the session."""
+        """End the session."""
         self._site.ask("DELETE", self._path, self._headers)
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Arrivals | None:
-        """Call a tool and return the stream's timing.
+        """Call a tool and return the times at which its events arrived.
 
-        Returns None if the answer is not a stream, or is not complete in time.
+        Returns None if the answer is not an event stream, or if the stream does not end in time.
         """
         parameters = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "doctor"}}
         begun = time.monotonic()
@@ -76,7 +76,10 @@ class Conversation:
         return Arrivals(times[0], times[-1]) if times else None
 
     def listen(self) -> Arrivals:
-        """Open the server's own stream and time its first bytes. Raises EgressFailed if none arrive."""
+        """Open the standalone stream and return the time at which its first bytes arrived.
+
+        Raises EgressFailed if no bytes arrive.
+        """
         begun = time.monotonic()
         with self._site.open(
             "GET", self._path, {**self._headers, **COMPRESSED, "Accept": EVENTS}

@@ -1,4 +1,4 @@
-"""Checks of the database: reachable, migrated, writable, fast, and the needs of SQLite."""
+"""Checks of the database: reachable, migrated, writable, fast. There are additional checks for SQLite."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mcp_app.streams.blocking.presence import Presence
 
 SLOW_SECONDS = 0.05
 SKEW_SECONDS = 2.0
-# A primary key beyond any sequence; the row is rolled back anyway.
+# A primary key that no sequence reaches. The row is rolled back in any case.
 TRIAL_ROW = 2**62
 DISK_ERROR = 100 * 1024 * 1024
 DISK_WARNING = 1024 * 1024 * 1024
 
 
 def reachable(_: Installation) -> Iterator[Finding]:
-    """Check that the database answers quickly."""
+    """Check that the database responds quickly."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         begun = time.perf_counter()
@@ -42,7 +42,7 @@ def reachable(_: Installation) -> Iterator[Finding]:
 
 
 def migrations(_: Installation) -> Iterator[Finding]:
-    """Check that every migration of the installed apps is applied."""
+    """Check that all migrations of the installed apps have been applied."""
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
@@ -54,7 +54,7 @@ def migrations(_: Installation) -> Iterator[Finding]:
 
 
 def catalogue(_: Installation) -> Iterator[Finding]:
-    """Check that every entry from code is in the database."""
+    """Check that every catalogue entry from code has a row in the database."""
     if absent := not_in_database():
         names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
         text = f"entries in code are missing and not offered: {names}"
@@ -64,7 +64,7 @@ def catalogue(_: Installation) -> Iterator[Finding]:
 
 
 def writes(_: Installation) -> Iterator[Finding]:
-    """Check that the database accepts a row, which is rolled back."""
+    """Check that the database accepts a new row. The row is rolled back."""
     with transaction.atomic():
         LogCursor.objects.create(pk=TRIAL_ROW)
         transaction.set_rollback(True)
@@ -72,7 +72,7 @@ def writes(_: Installation) -> Iterator[Finding]:
 
 
 def clock(_: Installation) -> Iterator[Finding]:
-    """Check that the database server's clock agrees with this machine's."""
+    """Check that the clock of the database server agrees with the clock of this machine."""
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
@@ -83,7 +83,10 @@ def clock(_: Installation) -> Iterator[Finding]:
 
 
 def clock_finding(check: str, ahead: float) -> Finding:
-    """Return the finding for a clock that is ``ahead`` seconds ahead of this machine's."""
+    """Return the finding for a clock.
+
+    ``ahead`` is its difference from this machine's clock, in seconds.
+    """
     text = f"its clock differs from this machine's by {abs(ahead):.1f} s"
     if abs(ahead) <= SKEW_SECONDS:
         return ok(check, text)
@@ -91,7 +94,7 @@ def clock_finding(check: str, ahead: float) -> Finding:
 
 
 def write_ahead_log(_: Installation) -> Iterator[Finding]:
-    """Check that SQLite uses a write-ahead log, so that readers and the writer do not block each other."""
+    """Check that SQLite uses a write-ahead log. Otherwise readers and the writer would block each other."""
     if connection.vendor != "sqlite" or connection.is_in_memory_db():  # type: ignore[attr-defined]
         return
     with connection.cursor() as cursor:
@@ -105,7 +108,7 @@ def write_ahead_log(_: Installation) -> Iterator[Finding]:
 
 
 def disk(_: Installation) -> Iterator[Finding]:
-    """Check the free disk space next to the SQLite file."""
+    """Check the free space on the disk that contains the SQLite file."""
     if connection.vendor == "sqlite" and not connection.is_in_memory_db():  # type: ignore[attr-defined]
         yield disk_finding(shutil.disk_usage(Path(connection.settings_dict["NAME"]).parent).free)
 
@@ -120,7 +123,10 @@ def disk_finding(free: int) -> Finding:
 
 
 def one_host(installation: Installation) -> Iterator[Finding]:
-    """Check that no worker on another host shares the SQLite file; worker names end in ``@host``."""
+    """Check that no worker on another host uses the SQLite file.
+
+    The hosts are known because worker names end with ``@host``.
+    """
     if connection.vendor != "sqlite" or not installation.redis_url:
         return
     try:

@@ -1,4 +1,4 @@
-"""PostgreSQL: the connection limit, compared with the connections that the processes may keep."""
+"""A check of PostgreSQL's connection limit against the connections that the processes may open."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.process_reports import ProcessReports
 
 NEARLY_FULL = 0.9
-# Limits of the server, of this role and of this database; the lowest one counts. -1 means unlimited.
+# Limits of the server, of the role and of the database. The lowest one applies, and -1 means no limit.
 ALLOWED = """
 SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
     UNION ALL SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user
     UNION ALL SELECT datconnlimit FROM pg_database WHERE datname = current_database()
 """
-# Every role may read these numbers, unlike other users' sessions in pg_stat_activity.
+# Every role may read this view. Sessions of other roles in pg_stat_activity need a permission.
 USED = "SELECT sum(numbackends) FROM pg_stat_database"
 
 
 def connections(installation: Installation) -> Iterator[Finding]:
-    """Check that the limit covers all processes, each with its maximum number of connections."""
+    """Check that the limit is sufficient if every process opens its maximum number of connections."""
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
@@ -40,7 +40,7 @@ def connections(installation: Installation) -> Iterator[Finding]:
 
 
 def connections_finding(allowed: int, used: int, web: int, children: int) -> Finding:
-    """Return the finding for a limit and the numbers of web processes and worker children."""
+    """Return the finding for a connection limit and the numbers of web processes and worker children."""
     check = "database.connections"
     of_web, of_child = queries.THREADS + conf.get().sync_threads, queries.THREADS + 1
     needed = web * of_web + children * of_child
@@ -53,7 +53,7 @@ def connections_finding(allowed: int, used: int, web: int, children: int) -> Fin
 
 
 def _running(installation: Installation) -> Counter[str]:
-    """Return the number of reported processes by kind; empty without reports."""
+    """Count the processes that report to Redis, by kind. The result is empty if there are no reports."""
     if not installation.redis_url:
         return Counter()
     try:

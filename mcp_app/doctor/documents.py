@@ -1,4 +1,7 @@
-"""Client metadata documents: whether this server can fetch them, and the alternatives for clients."""
+"""A check of client metadata documents.
+
+It reports if this server can fetch them, and how clients can connect otherwise.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ REACH = "Let this server reach the internet, by EGRESS_PROXY where there is a pr
 
 
 def reach(_: Installation) -> Iterator[Finding]:
-    """Report whether clients that publish a metadata document can log in."""
+    """Report if clients that publish a metadata document can log in."""
     if not offers_oauth() or not apps.is_installed("mcp_app.oauth"):
         return
-    # Imported late: a project may leave out this app.
+    # Imported here, because a project may not have installed this app.
     from mcp_app.oauth.announced import unreachable
     from mcp_app.oauth.documents import accepted
 

@@ -1,4 +1,7 @@
-"""Runner of checks: areas run in parallel, each within a time limit. Independent of the checks' subjects."""
+"""The runner of the checks.
+
+Areas run in parallel, and each check has a time limit. The runner does not depend on what is checked.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from mcp_app.streams.base import StreamsError
 
 Check = Callable[[Installation], Iterable[Finding]]
 CHECK_SECONDS = 5.0
-# Maximum number of hanging check threads that repeated examinations may leave.
+# Maximum number of check threads that hang. Repeated examinations must not leave more of them.
 MOST_LEFT_BEHIND = 20
 _alone = threading.Lock()
 HANGS = "Look for a lock, a firewall that drops packets, or an overloaded machine."
@@ -27,7 +30,10 @@ HANGS = "Look for a lock, a firewall that drops packets, or an overloaded machin
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Checks that run if ``gate`` finds no error and skips nothing; ``seconds`` limits each check."""
+    """A group of checks.
+
+    They run unless ``gate`` reports an error or a skipped check. ``seconds`` is the time limit of each check.
+    """
 
     name: str
     checks: tuple[Check, ...]
@@ -37,7 +43,7 @@ class Area:
 
 AREAS = (
     Area("settings", settings.CHECKS),
-    # The first check loads all URLs of the project, which may take long.
+    # The first of these checks loads all URLs of the project, which may take long.
     Area("code", code.CHECKS, seconds=60.0),
     Area("database", database.CHECKS, database.reachable),
     Area("redis", redis.CHECKS, redis.reachable),
@@ -45,13 +51,13 @@ AREAS = (
     Area("keys", keys.CHECKS, keys.readable),
     Area("provider", provider.CHECKS, seconds=15.0),
     Area("documents", documents.CHECKS),
-    # An event stream takes time, and each of its requests has its own limit.
+    # An event stream takes time. Each of its requests has a shorter limit of its own.
     Area("web", web.CHECKS, web.alive, seconds=30.0),
 )
 
 
 class _Looking(threading.Thread):
-    """A daemon thread that runs ``work``. A hanging thread is abandoned and ends with the process."""
+    """A daemon thread that runs ``work``. If it hangs, it is abandoned and ends with the process."""
 
     NAME = "mcp-doctor"
 
@@ -62,7 +68,10 @@ class _Looking(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Store the result in ``found``, which stays None if ``work`` raises; the exception is logged."""
+        """Store the result of ``work`` in ``found``.
+
+        If ``work`` raises, the exception is logged and ``found`` stays None.
+        """
         self.found = self._work()
 
 
@@ -71,7 +80,8 @@ def examine(
 ) -> list[Finding]:
     """Return the findings of all checks in the order of their areas.
 
-    Blocks until the slowest area ends, or for ``seconds``. An unfinished area becomes an error.
+    Blocks until all areas have finished, but at most ``seconds``. An area that has not finished is reported
+    as an error.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     looking = [(area.name, _Looking(partial(_area, area, installation))) for area in areas]
@@ -86,11 +96,17 @@ def examine(
 
 
 class Busy(Exception):
-    """Raised when this process runs an examination, or earlier ones left too many hanging threads."""
+    """Raised if this process already runs an examination.
+
+    Also raised if earlier examinations have left too many threads that hang.
+    """
 
 
 def examine_alone(installation: Installation, seconds: float, areas: Iterable[Area] = AREAS) -> list[Finding]:
-    """Run ``examine``, one at a time in this process. Raises Busy instead of waiting."""
+    """Run ``examine`` unless another examination runs in this process.
+
+    Raises Busy instead of waiting for it.
+    """
     left_behind = sum(thread.name == _Looking.NAME for thread in threading.enumerate())
     if left_behind > MOST_LEFT_BEHIND or not _alone.acquire(blocking=False):
         raise Busy
@@ -114,7 +130,7 @@ def _area(area: Area, installation: Installation) -> list[Finding]:
 
 
 def _check(area: Area, check: Check, installation: Installation) -> list[Finding]:
-    """Return one check's findings; a thread that exceeds the time limit is abandoned."""
+    """Return the findings of a check. A thread that exceeds the time limit is abandoned."""
     name = f"{area.name}.{check.__name__}"
     thread = _Looking(partial(_within_reach, name, check, installation))
     thread.join(area.seconds)
@@ -126,7 +142,7 @@ def _check(area: Area, check: Check, installation: Installation) -> list[Finding
 
 
 def _within_reach(name: str, check: Check, installation: Installation) -> list[Finding]:
-    """Return a check's findings, with connection failures as errors."""
+    """Return the findings of a check. A failed connection becomes an error."""
     try:
         return list(check(installation))
     except DatabaseFault as fault:

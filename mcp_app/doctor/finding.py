@@ -1,4 +1,4 @@
-"""The result of a check: a finding with its level and, if action is needed, a remedy."""
+"""Findings of the doctor, with a level and, if something must be done, a remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_app.observability.redaction import Redactor
 
 
 class Level(StrEnum):
-    """The severity of a finding; an error makes the installation unusable or unsafe."""
+    """The severity of a finding. After an error, the installation is unusable or unsafe."""
 
     OK = "ok"
     WARNING = "warning"
@@ -20,9 +20,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check: ``check`` is ``<area>.<subject>``, ``text`` the fact, ``remedy`` the action.
+    """A result of a check.
 
-    Contains no secrets.
+    ``check`` is ``<area>.<subject>``, ``text`` states the fact, and ``remedy`` is what to do about it. The
+    texts contain no secrets.
     """
 
     check: str
@@ -32,12 +33,12 @@ class Finding:
 
 
 def ok(check: str, text: str) -> Finding:
-    """Return a finding without a problem."""
+    """Return a finding that reports no problem."""
     return Finding(check, Level.OK, _told(text))
 
 
 def warning(check: str, text: str, remedy: str) -> Finding:
-    """Return a finding about a setup that works but is fragile or slow."""
+    """Return a finding about a setup that works, but is fragile or slow."""
     return Finding(check, Level.WARNING, _told(text), remedy)
 
 
@@ -47,10 +48,13 @@ def error(check: str, text: str, remedy: str) -> Finding:
 
 
 def skipped(check: str, text: str, remedy: str = "") -> Finding:
-    """Return a finding for a check that could not run; ``text`` is the reason."""
+    """Return a finding for a check that could not run. ``text`` is the reason."""
     return Finding(check, Level.SKIPPED, _told(text), remedy)
 
 
 def _told(text: str) -> str:
-    """Return one line without credentials: messages of drivers may contain an address with its password."""
+    """Return text as one line without credentials.
+
+    Messages of drivers may contain an address with a password.
+    """
     return Redactor(conf.get().redacted_names).text(" ".join(text.split()))

@@ -1,4 +1,4 @@
-"""The installation under examination."""
+"""The installation that the doctor examines."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from mcp_app.protocol.messages.server import ENDPOINT
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Installation:
-    """Redis, the base address as clients reach it (empty: unknown), and an API key.
+    """The addresses and the credential with which the doctor examines an installation.
 
-    Its repr is disabled because it holds secrets.
+    ``url`` is the base address that clients use, or "" if it is unknown. ``key`` is an API key. The object
+    has no informative repr, because it contains secrets.
     """
 
     redis_url: str = ""
@@ -23,10 +24,10 @@ class Installation:
 
     @classmethod
     def configured(cls, url: str = "", key: str = "") -> Self:
-        """Return the installation from the settings.
+        """Return the installation that the settings describe.
 
-        ``url`` replaces the public address and may end in the endpoint's path. Raises ImproperlyConfigured
-        for a wrong public address, ValueError for a wrong ``url`` or key.
+        ``url`` replaces the public address and may end with the endpoint's path. Raises ImproperlyConfigured
+        for an invalid public address, and ValueError for an invalid ``url`` or key.
         """
         base = (url or public_url()).rstrip("/").removesuffix(ENDPOINT)
         if base:

@@ -1,4 +1,4 @@
-"""Checks of API keys: about to expire, unused, or owned by inactive users."""
+"""Checks of API keys: those that expire soon, are unused, or belong to inactive users."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def readable(_: Installation) -> Iterator[Finding]:
 
 
 def expiring(_: Installation) -> Iterator[Finding]:
-    """Report keys that expire soon and would lock out their clients."""
+    """Report keys that expire soon. After that, their clients can no longer connect."""
     soon = _usable().filter(expires_at__lte=clock.utcnow() + EXPIRES_WITHIN)
     remedy = "Issue new ones in the admin before then."
     yield _finding("keys.expiring", soon, f"expire within {EXPIRES_WITHIN.days} days", remedy)
 
 
 def unused(_: Installation) -> Iterator[Finding]:
-    """Report unused keys, which may have leaked unnoticed."""
+    """Report unused keys. A leaked key that is not in use could be misused unnoticed."""
     before = clock.utcnow() - UNUSED_FOR
     old = _usable().filter(Q(last_used_at__lt=before) | Q(last_used_at=None, created_at__lt=before))
     yield _finding("keys.unused", old, f"unused for {UNUSED_FOR.days} days", "Revoke them in the admin.")
 
 
 def inactive(_: Installation) -> Iterator[Finding]:
-    """Report keys of inactive users, which become valid again with their user."""
+    """Report keys of inactive users. They become valid again if the user is activated."""
     theirs = _usable().filter(user__is_active=False)
     yield _finding("keys.inactive", theirs, "belong to inactive users", "Revoke them in the admin.")
 

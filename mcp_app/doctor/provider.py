@@ -1,4 +1,4 @@
-"""The identity provider: check that this server can fetch its keys."""
+"""A check that this server can fetch the keys of the identity provider."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ REMEDY = "Compare OAUTH_ISSUER with what the provider calls itself. EGRESS_ALLOW
 
 
 def keys(_: Installation) -> Iterator[Finding]:
-    """Check the provider's keys, without which no token can be verified."""
+    """Check that the provider's keys can be fetched. Without them, no token can be verified."""
     if not names_provider():
         return
     if optional_parts.PROVIDER.missing():
         yield skipped("provider.keys", "PyJWT is not installed", optional_parts.PROVIDER.remedy())
         return
-    # Imported late: the libraries are only installed with a provider.
+    # Imported here, because the libraries are installed only if a provider is used.
     from mcp_app.auth.identity_provider.keys import usable
     from mcp_app.auth.identity_provider.metadata import KeysAway, configured, fetch_keys
 

@@ -1,4 +1,4 @@
-"""Checks of Redis: reachable, recent, with free memory, persistent, with an accurate clock."""
+"""Checks of Redis: reachable, recent enough, enough memory, persistent, accurate clock, not shared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 
 def reachable(installation: Installation) -> Iterator[Finding]:
-    """Check that Redis answers quickly."""
+    """Check that Redis responds quickly."""
     check = "redis.reachable"
     if not installation.redis_url:
         remedy = "Start one, and set REDIS_URL."
@@ -39,7 +39,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
 
 
 def version(installation: Installation) -> Iterator[Finding]:
-    """Check that Redis supports the required commands."""
+    """Check that the version of Redis has all required commands."""
     found = RedisServerView(installation.redis_url).facts().version
     text = f"is compatible with Redis {'.'.join(map(str, found))}"
     if not found:
@@ -51,7 +51,7 @@ def version(installation: Installation) -> Iterator[Finding]:
 
 
 def memory(installation: Installation) -> Iterator[Finding]:
-    """Check that Redis has a memory limit and is below it."""
+    """Check that Redis has a memory limit and uses less than that."""
     facts = RedisServerView(installation.redis_url).facts()
     if facts.used_memory is None or facts.max_memory is None:
         yield skipped("redis.memory", "the memory usage is unknown")
@@ -71,7 +71,7 @@ def memory(installation: Installation) -> Iterator[Finding]:
 
 
 def policy(installation: Installation) -> Iterator[Finding]:
-    """Check that Redis does not evict keys."""
+    """Check that Redis never evicts keys."""
     found = RedisServerView(installation.redis_url).facts().policy
     if found is None:
         yield skipped("redis.policy", "maxmemory-policy is unknown; it must be noeviction")
@@ -83,7 +83,7 @@ def policy(installation: Installation) -> Iterator[Finding]:
 
 
 def append_only(installation: Installation) -> Iterator[Finding]:
-    """Check that event streams and jobs survive a restart."""
+    """Check that event streams and jobs survive a restart of Redis."""
     found = RedisServerView(installation.redis_url).facts().append_only
     if found is None:
         yield skipped("redis.append_only", "the state of the append-only file is unknown")
@@ -95,12 +95,12 @@ def append_only(installation: Installation) -> Iterator[Finding]:
 
 
 def clock(installation: Installation) -> Iterator[Finding]:
-    """Check that the server's clock agrees with this machine's."""
+    """Check that the clock of the Redis server agrees with the clock of this machine."""
     yield clock_finding("redis.clock", RedisServerView(installation.redis_url).skew())
 
 
 def alone(installation: Installation) -> Iterator[Finding]:
-    """Check that no other project uses the same database."""
+    """Check that no other project uses the same Redis database."""
     check, others = "redis.alone", projects.others(installation.redis_url)
     if others:
         text = "another project uses this database of Redis: sessions, figures and message logs would mix"

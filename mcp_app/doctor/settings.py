@@ -1,4 +1,4 @@
-"""Checks of settings that suit development but are unsafe or lose jobs in production."""
+"""Checks of settings that are fine for development, but unsafe or unreliable in production."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKER_SCHEMES = ("redis:", "rediss:", "redis+socket:")
 
 
 def debug(installation: Installation) -> Iterator[Finding]:
-    """Check DEBUG, which reveals source and settings to any visitor who causes an error."""
+    """Check that DEBUG is off. Otherwise any visitor who causes an error can see source code and settings."""
     public = _public_hosts(installation)
     if django_settings.DEBUG and public:
         text = f"DEBUG is on, but the server answers to {', '.join(public)}"
@@ -28,7 +28,7 @@ def debug(installation: Installation) -> Iterator[Finding]:
 
 
 def loopback(_: Installation) -> Iterator[Finding]:
-    """Check that only this machine can connect without credentials."""
+    """Check that only clients on this machine can connect without a credential."""
     settings = conf.get()
     if settings.auth == "loopback" and not settings.loopback:
         text = "AUTH is loopback, so no credential is required, but other machines can connect"
@@ -42,7 +42,7 @@ def loopback(_: Installation) -> Iterator[Finding]:
 
 
 def secret_key(_: Installation) -> Iterator[Finding]:
-    """Check that the key that signs sessions and cursors is neither known nor guessable."""
+    """Check SECRET_KEY, which signs sessions and cursors. It must not be well-known or guessable."""
     secret = str(django_settings.SECRET_KEY)
     why = ""
     if secret.startswith("django-insecure-"):
@@ -57,7 +57,7 @@ def secret_key(_: Installation) -> Iterator[Finding]:
 
 
 def broker(_: Installation) -> Iterator[Finding]:
-    """Check that workers survive a full Redis if it is the broker."""
+    """Check that workers survive a full Redis, if Redis is the broker."""
     url = str(getattr(django_settings, "CELERY_BROKER_URL", "") or "")
     if not url.startswith(BROKER_SCHEMES):
         return

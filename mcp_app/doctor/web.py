@@ -1,4 +1,7 @@
-"""Checks of the public address: the server behind it, rejected hosts and origins, delay of event streams."""
+"""Checks of the public address.
+
+They cover the server behind it, the rejection of other hosts and origins, and delays of event streams.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ UNBUFFERED = "Switch response buffering and compression off for /mcp in the prox
 
 
 def alive(installation: Installation) -> Iterator[Finding]:
-    """Check that this server answers at its address."""
+    """Check that this server responds at its public address."""
     check = "web.alive"
     if not installation.url:
         yield skipped(check, "the public address is unknown", "Set PUBLIC_URL, or pass --url.")
@@ -56,7 +59,7 @@ def alive(installation: Installation) -> Iterator[Finding]:
 
 
 def ready(installation: Installation) -> Iterator[Finding]:
-    """Check that the web processes have their dependencies."""
+    """Check that the web processes can reach everything that they depend on."""
     answer = _get(installation, "/readyz")
     if answer.status == 200:
         yield ok("web.ready", "/readyz: nothing is missing")
@@ -69,7 +72,7 @@ def ready(installation: Installation) -> Iterator[Finding]:
 
 
 def hosts(installation: Installation) -> Iterator[Finding]:
-    """Check that the own host is accepted and a foreign one rejected (DNS rebinding)."""
+    """Check that the public host is accepted and other hosts are rejected (DNS rebinding)."""
     own = _knock(installation)
     if own.status == 421:
         text = f"{urlsplit(installation.url).netloc} is refused as a Host"
@@ -82,7 +85,7 @@ def hosts(installation: Installation) -> Iterator[Finding]:
 
 
 def origins(installation: Installation) -> Iterator[Finding]:
-    """Check that pages of the own address are accepted as origin and others rejected."""
+    """Check that the origin of the public address is accepted and other origins are rejected."""
     parts = urlsplit(installation.url)
     own = _knock(installation, Origin=f"{parts.scheme}://{parts.netloc}")
     if own.status == 403:
@@ -98,7 +101,7 @@ def origins(installation: Installation) -> Iterator[Finding]:
 
 
 def event_stream(installation: Installation) -> Iterator[Finding]:
-    """Check that events arrive when they are sent, not at the end (proxy buffering)."""
+    """Check that each event arrives when it is sent. A proxy that buffers delays events until the end."""
     check = "web.event_stream"
     endpoint = installation.url + ENDPOINT
     if connection_at(endpoint).needs_key and not installation.key:
@@ -122,7 +125,10 @@ def event_stream(installation: Installation) -> Iterator[Finding]:
 
 
 def _timed(conversation: Conversation, installation: Installation) -> Finding:
-    """Time a slow call if a slow tool exists, else the first bytes of the server's own stream."""
+    """Return the finding about delays of event streams.
+
+    Measures a slow tool if there is one, or else the first bytes of the standalone stream.
+    """
     arrivals = conversation.call("count", _SLOWLY) if _has_slow_tool(installation) else None
     if arrivals is not None:
         return arrivals_finding(arrivals)
@@ -137,7 +143,7 @@ _SLOWLY = {"to": STEPS, "delay_seconds": STEP_SECONDS}
 
 
 def arrivals_finding(arrivals: Arrivals) -> Finding:
-    """Return the finding for the timing of a call that takes ``STEPS * STEP_SECONDS``."""
+    """Return the finding for the measured times of a call that takes ``STEPS * STEP_SECONDS``."""
     check = "web.event_stream"
     text = f"of a call of {STEPS * STEP_SECONDS:g} s the first event came after {arrivals.first:.2f} s"
     text += f", the last after {arrivals.last:.2f} s"
@@ -149,7 +155,7 @@ def arrivals_finding(arrivals: Arrivals) -> Finding:
 
 
 def _has_slow_tool(installation: Installation) -> bool:
-    """Return True if the demo's ``count`` can run on a worker without approval."""
+    """Return True if the demo's tool ``count`` can run in a worker without approval."""
     if not apps.is_installed(DEMO) or not installation.redis_url:
         return False
     try:
@@ -165,14 +171,17 @@ def _get(installation: Installation, path: str, **headers: str) -> SiteResponse:
 
 
 def _knock(installation: Installation, **headers: str) -> SiteResponse:
-    """Send a GET without credentials to the endpoint: it passes the Host and Origin checks without effect."""
+    """Send a GET without a credential to the endpoint.
+
+    The server checks Host and Origin of the request, and the request has no other effect.
+    """
     return _get(installation, ENDPOINT, Accept="text/event-stream", **headers)
 
 
 def _lets_in(installation: Installation, own: SiteResponse, **headers: str) -> bool:
-    """Return True if the answer equals that of the own headers.
+    """Return True if the response equals the response ``own`` to this server's own headers.
 
-    A proxy may reject a request with any status and body.
+    Status and body are compared, because a proxy may reject a request with any status and body.
     """
     try:
         answer = _knock(installation, **headers)

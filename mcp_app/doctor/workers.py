@@ -1,4 +1,4 @@
-"""Checks of workers: live workers, served queues, waiting jobs, the periodic task."""
+"""Checks of workers: live workers, queues with a worker, waiting jobs, and the periodic task."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from mcp_app.streams.blocking.presence import LIFE_SECONDS, Presence
 
 MANY_JOBS = 100
 PURGE = "mcp_app.tasks.purge_expired"
-# The periodic task runs every five minutes.
+# Three times the interval of the periodic task, which runs every five minutes.
 BEAT_LATE = timedelta(minutes=15)
 
 
 def visible(installation: Installation) -> Iterator[Finding]:
-    """Report a skipped area if workers cannot be seen; report nothing otherwise."""
+    """Report that the area is skipped if there is no Redis to ask for workers.
+
+    Report nothing otherwise.
+    """
     if not installation.redis_url:
         yield skipped("workers.visible", "without Redis background tools run in the web process")
         return
@@ -35,7 +38,7 @@ def visible(installation: Installation) -> Iterator[Finding]:
 
 
 def seen(installation: Installation) -> Iterator[Finding]:
-    """Report the live workers with their queues."""
+    """Report the live workers and the queues that they serve."""
     workers = Presence(installation.redis_url).workers()
     for worker in workers:
         yield ok("workers.seen", f"{worker.name} listens to {', '.join(worker.queues) or 'no queue'}")
@@ -45,7 +48,7 @@ def seen(installation: Installation) -> Iterator[Finding]:
 
 
 def queues(installation: Installation) -> Iterator[Finding]:
-    """Check that each queue of a tool in the catalogue has a worker."""
+    """Check that every queue used by a tool in the catalogue has a worker."""
     used = _used_queues()
     served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
     for queue in sorted(used - served):
@@ -58,7 +61,7 @@ def queues(installation: Installation) -> Iterator[Finding]:
 
 
 def jobs(installation: Installation) -> Iterator[Finding]:
-    """Report the number of unclaimed jobs by queue."""
+    """Report the number of jobs that no worker has claimed, by queue."""
     served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
     for queue, waiting in sorted(JobQueues(installation.redis_url).depths(served | _used_queues()).items()):
         text = f"{waiting} wait in {queue}"
@@ -69,7 +72,10 @@ def jobs(installation: Installation) -> Iterator[Finding]:
 
 
 def beat(_: Installation) -> Iterator[Finding]:
-    """Check that the periodic task ran recently, judging by idle sessions; report nothing if unknown."""
+    """Check that the periodic task ran recently.
+
+    The task ends idle sessions. If there is no session from which to conclude, nothing is reported.
+    """
     now = clock.utcnow()
     due = now - timedelta(seconds=conf.get().session_idle_seconds) - BEAT_LATE
     late = Session.objects.filter(ended_at=None, last_seen_at__lt=due).count()

@@ -46,7 +46,7 @@ class RollupCells:
     def add(
         self, at: float, method: str, target: str, outcome: str, ms: float | None, *, skipped: bool = False
     ) -> None:
-        """Count one message; ``ms`` is None for messages without a duration."""
+        """Count a message. ``ms`` is None if the message has no duration."""
         tool = ""
         if method not in METHODS:
             method = OTHER

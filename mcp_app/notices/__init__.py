@@ -1,1 +1,4 @@
-"""Notifications about open tasks: by e-mail and webhook from a worker, in the browser from an open page."""
+"""Notifications about open tasks.
+
+Workers send them by e-mail and webhook. Open pages show them in the browser.
+"""

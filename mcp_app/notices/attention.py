@@ -1,4 +1,4 @@
-"""Tasks that need a person: calls to approve, stuck calls, new errors, drafts, ending keys."""
+"""Open tasks that need a person: calls to approve, stuck calls, new errors, drafts, API keys that expire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS: Final = {
     DRAFTS: "drafts that wait to be published",
     KEYS: "API keys that end soon",
 }
-# Permissions required to act on each kind.
+# Permissions that a user needs to act on each kind of task.
 PERMISSIONS: Final = {
     APPROVALS: ("mcp_app.decide_call", "mcp_app.view_call"),
     STUCK: ("mcp_app.change_call", "mcp_app.view_call"),
@@ -39,7 +39,7 @@ PERMISSIONS: Final = {
     DRAFTS: (PUBLISH,),
     KEYS: ("mcp_app.view_apikey",),
 }
-# Maximum number of tasks of a kind; the linked page shows the rest.
+# Maximum number of tasks per kind. The linked page shows the others.
 MOST: Final = 200
 NEW_ERROR: Final = timedelta(days=1)
 SAID: Final = 120
@@ -48,7 +48,10 @@ LONGEST_ARGUMENTS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """An open task; ``text`` holds no arguments, and from the caller only the caller's name."""
+    """An open task.
+
+    ``text`` contains no arguments. Of the data that a caller chose, it contains only the caller's name.
+    """
 
     kind: str
     key: str
@@ -58,13 +61,13 @@ class Attention:
 
 
 def present(kinds: Collection[str]) -> list[Attention]:
-    """Return all open tasks of these kinds, for any user."""
+    """Return all open tasks of these kinds, whichever user may act on them."""
     found = {APPROVALS: _approvals, STUCK: _stuck, ERRORS: _errors, DRAFTS: _drafts, KEYS: _keys}
     return [need for kind, find in found.items() if kind in kinds for need in find()]
 
 
 def for_person(user: Any, needs: Collection[Attention]) -> list[Attention]:
-    """Return the tasks that this user may currently view and act on."""
+    """Return those tasks that this user may view and act on now."""
     if not (user.is_active and user.is_staff):
         return []
     has = permissions_of(user)
@@ -75,7 +78,7 @@ def for_person(user: Any, needs: Collection[Attention]) -> list[Attention]:
 
 
 def arguments_of(need: Attention) -> str:
-    """Return a waiting call's redacted arguments; empty unless NOTIFY_ARGUMENTS is on."""
+    """Return the redacted arguments of a call, or "" if NOTIFY_ARGUMENTS is off or the task has no call."""
     if need.call is None or not conf.get().notify_arguments:
         return ""
     text = Call.objects.values_list("arguments", flat=True).get(pk=need.call.pk)
@@ -84,7 +87,7 @@ def arguments_of(need: Attention) -> str:
 
 
 def whole_url(path: str) -> str:
-    """Return the absolute address of a page, for messages outside the site."""
+    """Return the absolute address of a page, for messages that are read outside the site."""
     return f"{conf.get().public_url.rstrip('/')}{path}"
 
 
@@ -100,7 +103,7 @@ def _approvals() -> Iterator[Attention]:
 
 def _errors() -> Iterator[Attention]:
     for group in new_since(clock.utcnow() - NEW_ERROR)[:MOST]:
-        # Without the error's text, which may repeat an argument.
+        # The text of the error is left out, because it may contain arguments.
         text = f"New error in {marked(group.tool or group.method)}"
         yield Attention(ERRORS, f"error:{group.pk}", text, _page("message_error", group.pk))
 
@@ -125,13 +128,13 @@ def _stuck() -> Iterator[Attention]:
 def _keys() -> Iterator[Attention]:
     rows = ending_keys().order_by("expires_at").values_list("pk", "name", "expires_at")
     for pk, name, ends in rows[:MOST]:
-        assert ends is not None  # The query only returns keys with an expiry.
+        assert ends is not None  # The query returns only API keys that expire.
         text = f"The API key {marked(name)[:SAID]} ends on {ends.astimezone(UTC):%Y-%m-%d}"
         yield Attention(KEYS, f"key:{pk}:{ends.timestamp():.0f}", text, _page("apikey_change", pk))
 
 
 def page_of_choices() -> str:
-    """Return the address of the page on which users choose notifications."""
+    """Return the address of the page on which users choose their notifications."""
     return _address("mcp_notifications")
 
 
@@ -143,4 +146,4 @@ def _address(view: str, *args: Any) -> str:
     try:
         return reverse(view, args=args)
     except NoReverseMatch:
-        return "/"  # The project does not serve Django's admin.
+        return "/"  # The project has no URLs for Django's admin.

@@ -1,4 +1,4 @@
-"""The notification choices of users: channels and kinds. The only module that writes them."""
+"""The only module that writes users' notification choices: the channels and the kinds of tasks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mcp_app.notices.attention import for_person, present
 
 
 def channels_of(user: Any) -> dict[str, NotificationChannel]:
-    """Return a user's channels by name."""
+    """Map names of channels to a user's stored channels."""
     return {channel.way: channel for channel in NotificationChannel.objects.filter(user=user)}
 
 
 def waiting_for(user: Any) -> list[dict[str, str]]:
-    """Return the user's current tasks, of the kinds chosen for browser notifications."""
+    """Return the open tasks of a user, of those kinds for which the user chose browser notifications."""
     way = NotificationChannel.Way.BROWSER
     kinds = NotificationChannel.objects.filter(user=user, way=way).values_list("kinds", flat=True).first()
     needs = for_person(user, present(kinds)) if kinds else []
@@ -27,9 +27,10 @@ def waiting_for(user: Any) -> list[dict[str, str]]:
 
 
 def choose(*, user: Any, way: str, kinds: Sequence[str], address: str = "", new_secret: bool = False) -> str:
-    """Store a user's choice for one channel. Returns the webhook's secret if it is new, else "".
+    """Store a user's choice for a channel.
 
-    Current tasks are notified first. A changed address gets a new secret, and errors are reset.
+    Notifications start with the tasks that are open now. A changed webhook address gets a new secret, and any
+    recorded error is deleted. Returns the webhook's secret if it is new, or "".
     """
     with transaction.atomic():
         channel = NotificationChannel.objects.select_for_update().filter(user=user, way=way).first()

@@ -1,6 +1,7 @@
-"""Delivery of notifications: a thread finds channels with new tasks, a worker's job sends them.
+"""Delivery of notifications.
 
-Sent tasks are recorded after sending. A process that dies in between sends them twice, but never loses one.
+A thread finds channels with new tasks, and a job sends the notifications. Tasks are recorded as sent only
+after sending. If a process dies between the two steps, the notification is sent twice and never lost.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from mcp_app.notices import mail, webhook
 from mcp_app.notices.attention import Attention, for_person, page_of_choices, present
 
 LOOK_SECONDS: Final = 5.0
-# Minimum time between two notifications of a channel; one covers all tasks in between.
+# Minimum number of seconds between two notifications through a channel. The second one covers all tasks since
+# the first.
 PAUSE_SECONDS: Final = 60.0
 MOST_TRIES: Final = 5
-# Minimum time between two tests, which are sent while the user waits for the page.
+# Minimum time between two test notifications. They are sent while the user waits for the page.
 TEST_PAUSE: Final = timedelta(seconds=10)
 MOST_CHANNELS: Final = 500
-# Maximum number of stored keys, including older tasks that may return among the newest.
+# Maximum number of keys of sent tasks that a channel stores. Older tasks are included, because they may
+# appear again.
 MOST_KEPT: Final = 1_000
 BY_JOB: Final = (NotificationChannel.Way.EMAIL, NotificationChannel.Way.WEBHOOK)
 
@@ -35,23 +38,23 @@ log = logging.getLogger("mcp.notices")
 
 
 def run_forever(stop: threading.Event, hand_on: Callable[[int], bool]) -> None:
-    """Look for new tasks until ``stop`` is set; retry while the database or the broker is down."""
+    """Look for new tasks until ``stop`` is set. Retries when the database or the broker is unavailable."""
     while not stop.wait(LOOK_SECONDS):
         try:
-            with undivided():  # A worker's main process forks.
+            with undivided():  # The thread runs in a worker's main process, which forks.
                 look(hand_on)
         except DatabaseError as error:
             log.warning("Notifications are postponed: %s", error)
         except Exception:
             log.exception(
                 "The search for notifications failed"
-            )  # Without this thread, no notifications are sent.
+            )  # If this thread ended, no notifications would be sent.
         finally:
             close_old_connections()
 
 
 def look(hand_on: Callable[[int], bool]) -> int:
-    """Queue a job for each channel with new tasks, and return their number."""
+    """Queue a job for each channel that has new tasks. Return the number of jobs."""
     due = NotificationChannel.objects.filter(way__in=BY_JOB, due_at__lte=clock.now())
     channels = list(due.exclude(kinds=[]).select_related("user")[:MOST_CHANNELS])
     if not channels:
@@ -63,7 +66,7 @@ def look(hand_on: Callable[[int], bool]) -> int:
 
 
 def deliver(channel_id: int) -> bool:
-    """Send a channel's new tasks. Returns True if something was sent."""
+    """Send the new tasks of a channel. Returns True if a notification was sent."""
     channel = NotificationChannel.objects.select_related("user").filter(pk=channel_id).first()
     if channel is None or not channel.kinds:
         return False
@@ -81,7 +84,7 @@ def deliver(channel_id: int) -> bool:
 
 
 def send_test(*, user: Any, way: str) -> str:
-    """Send a test through a stored channel immediately. Returns the error message, or ""."""
+    """Send a test notification through a stored channel immediately. Returns the error message, or ""."""
     channel = NotificationChannel.objects.select_related("user").filter(user=user, way=way).first()
     if (
         way not in BY_JOB
@@ -124,7 +127,7 @@ def _unsaid(channel: NotificationChannel, needs: Collection[Attention]) -> list[
 
 
 def _claim(channel: NotificationChannel) -> bool:
-    """Return True if this process may queue the job: of several workers only one may."""
+    """Return True if this process may queue the job. If several workers try, only one succeeds."""
     mine = NotificationChannel.objects.filter(pk=channel.pk, due_at=channel.due_at)
     return bool(mine.update(due_at=clock.now(PAUSE_SECONDS)))
 
@@ -134,13 +137,13 @@ def _told(channel: NotificationChannel, needs: Collection[Attention], **more: ob
     before = [key for key in channel.told if key not in set(now)]
     kept = [*now, *before][:MOST_KEPT]
     due = clock.now(PAUSE_SECONDS)
-    # Skip the update if the user changed the choice in the meantime.
+    # The filter makes this do nothing if the user has changed the choice since.
     same = NotificationChannel.objects.filter(pk=channel.pk, kinds=channel.kinds, address=channel.address)
     same.update(told=kept, tries=0, due_at=due, **more)
 
 
 def _failed(channel: NotificationChannel, needs: Collection[Attention], error: Exception) -> None:
-    """Schedule a retry with exponential backoff; after the last retry, mark the tasks as sent."""
+    """Schedule a retry with exponential backoff. After the last retry, the tasks are recorded as sent."""
     words = _words(error)
     log.warning("A notification by %s for user %s failed: %s", channel.way, channel.user_id, words)
     said = {"error": words, "error_at": clock.now()}

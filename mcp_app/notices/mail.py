@@ -1,4 +1,4 @@
-"""Notifications by e-mail, through the mail settings of the Django project."""
+"""Notifications by e-mail. They use the mail settings of the Django project."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from mcp_app import conf
 from mcp_app.notices.attention import Attention, arguments_of, whole_url
 from mcp_app.notices.outcome import Undelivered
 
-# Timeout of each SMTP step; the job's time limit bounds the whole delivery.
+# Timeout of each step of SMTP, in seconds. The time limit of the job applies to the whole delivery.
 SECONDS: Final = 10.0
 MOST_NAMED: Final = 20
 
 
 def is_configured() -> bool:
-    """Return True if the project configures mail: Django's defaults point to a server on this machine."""
+    """Return True if the project has mail settings.
+
+    Django's defaults are not enough, because they use a mail server on this machine.
+    """
     settings: Any = django_settings
     return any(settings.is_overridden(name) for name in ("EMAIL_HOST", "EMAIL_BACKEND", "MAILERS"))
 
 
 def send(to: str, needs: Sequence[Attention]) -> None:
-    """Send one mail about all tasks.
+    """Send one e-mail about all tasks.
 
-    Raises Undelivered, and any exception of the project's mail backend.
+    Raises Undelivered and any exception of the project's mail backend.
     """
     if not to:
         raise Undelivered("The account has no e-mail address.")
@@ -40,7 +43,7 @@ def send(to: str, needs: Sequence[Attention]) -> None:
 def _subject(needs: Sequence[Attention]) -> str:
     server = conf.get().server.label
     what = needs[0].text if len(needs) == 1 else f"{len(needs)} things wait for you"
-    # A line break in a subject would start another header, so Django rejects it.
+    # Django rejects a subject with a line break, which would start another header.
     return " ".join(f"[{server}] {what}".split())
 
 

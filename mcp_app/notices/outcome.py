@@ -1,7 +1,7 @@
-"""The exception for a failed notification."""
+"""The exception for notifications that could not be delivered."""
 
 from __future__ import annotations
 
 
 class Undelivered(Exception):
-    """Raised when a notification was not delivered; the message is for its owner."""
+    """Raised if a notification was not delivered. The message is shown to the user who chose the channel."""

@@ -1,4 +1,7 @@
-"""Notifications by POST to a user's address, signed per Standard Webhooks, through the guarded fetch."""
+"""Notifications by a POST request to an address that the user chose.
+
+The requests are signed as Standard Webhooks defines, and sent through the guarded fetch.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,20 @@ _SEALED_FOR: Final = "webhook"
 
 
 def new_secret() -> str:
-    """Return 256 random bits in the format of Standard Webhooks libraries."""
+    """Return a new secret of 256 random bits, in the format that libraries for Standard Webhooks expect."""
     return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def sealed(secret: str) -> str:
-    """Return the encrypted secret for storage: a copy of the database cannot sign."""
+    """Return the secret encrypted for storage.
+
+    A copy of the database is therefore not enough to sign notifications.
+    """
     return key_ring(conf.get(), _SEALED_FOR).seal(secret.encode())
 
 
 def objection_to(address: str) -> str:
-    """Return the reason why an address is not allowed, or "". Makes no network request."""
+    """Return the reason why an address is not allowed, or "". Sends no request."""
     try:
         target = read(address, _policy(address))
     except (EgressError, ValueError) as error:
@@ -51,7 +57,7 @@ def objection_to(address: str) -> str:
 
 
 def send(address: str, secret: str, needs: Sequence[Attention]) -> None:
-    """Send one POST with all tasks. Raises Undelivered."""
+    """Send all tasks in one POST request. Raises Undelivered if the request fails."""
     if problem := objection_to(address):
         raise Undelivered(problem)
     body = orjson.dumps({"type": "needs_you", "needs": [_shown(need) for need in needs]})
@@ -66,7 +72,7 @@ def send(address: str, secret: str, needs: Sequence[Attention]) -> None:
 
 
 def signed(secret: str, identity: str, at: int, body: bytes) -> dict[str, str]:
-    """Return the headers that let a receiver verify sender and time, and detect duplicates."""
+    """Return the headers with which a receiver verifies sender and time and recognizes duplicates."""
     key = base64.b64decode(key_ring(conf.get(), _SEALED_FOR).open(secret).decode().removeprefix(PREFIX))
     signature = hmac.digest(key, b"%b.%d.%b" % (identity.encode(), at, body), "sha256")
     return {
@@ -84,7 +90,10 @@ def _shown(need: Attention) -> dict[str, str]:
 
 
 def _policy(address: str) -> Policy:
-    """Return a fetch policy without redirects, with a short timeout, for the port of the address."""
+    """Return the policy for the request.
+
+    It forbids redirects, sets a short timeout, and allows the port of the address.
+    """
     port = urlsplit(address).port
     return Policy(
         ports=frozenset({443, 80, *(() if port is None else (port,))}),

@@ -58,7 +58,7 @@ def is_document(client_id: str) -> bool:
 
 
 def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
-    """Return the client described by a document; fetch a new document or an expired copy.
+    """Return the client described by a document. Fetch a new document or an expired copy first.
 
     Waits for a fetch slot and for the fetch, each for at most POLICY.seconds. Raises DocumentRefused if the
     address is not allowed, or if the fetch fails and there is no stored copy younger than STALE.

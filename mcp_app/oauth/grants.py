@@ -111,7 +111,7 @@ class GrantValidator(OAuth2Validator):
     def validate_scopes(
         self, client_id: str, asked: list[str], client: Client, request: Any, *_: Any, **__: Any
     ) -> bool:
-        """Reduce the list ``asked`` to scopes that may be granted; return True if any remain.
+        """Reduce the list ``asked`` to scopes that may be granted. Return True if any remain.
 
         A client of people that requests no known scope gets the basic scopes: RFC 6749 section 3.3 lets a
         server ignore scopes, and some clients send scopes of their own (``claudeai``). The consent page and
@@ -197,7 +197,7 @@ class GrantValidator(OAuth2Validator):
     def is_within_original_scope(
         self, request_scopes: list[str], refresh_token: str, request: Any, *_: Any, **__: Any
     ) -> bool:
-        """Reduce the requested scopes to the granted scopes; return True if any remain.
+        """Reduce the requested scopes to the granted scopes. Return True if any remain.
 
         Some clients repeat the scopes of their authorization request when they refresh.
         """

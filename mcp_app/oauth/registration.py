@@ -51,7 +51,7 @@ class Metadata:
 
 
 def read(body: bytes) -> Metadata:
-    """Parse a registration request; ignore metadata that this server does not support.
+    """Parse a registration request. Metadata that this server does not support is ignored.
 
     Raises RegistrationRefused if no redirect URI is valid or a required grant or response type is missing.
     """
@@ -98,7 +98,7 @@ def plain_name(name: object) -> str:
 
 
 def register(metadata: Metadata, address: str) -> tuple[Client, str]:
-    """Register a client that sent its request from ``address``; return it and its secret.
+    """Register a client that sent its request from ``address``. Return it and its secret.
 
     The secret is "" for a public client. If the same network repeats the same metadata within a day, the same
     public client is returned: some programs register at each start with another port. A client with a secret

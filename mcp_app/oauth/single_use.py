@@ -11,7 +11,7 @@ from mcp_app.oauth.models import UsedAssertion
 
 
 def use(what: str, until: datetime) -> bool:
-    """Record that ``what`` was used; return False if it has already been used.
+    """Record that ``what`` was used. Return False if it has already been used.
 
     The record is a hash, stored until the time ``until``.
     """

@@ -12,7 +12,7 @@ app_name = "mcp_oauth"
 
 
 class Door:
-    """A path converter for the endpoints of our servers; other paths do not match."""
+    """A path converter that matches only the endpoints of this installation's servers."""
 
     regex = "[a-z]+(?:/[a-zA-Z0-9_-]+)?"
 

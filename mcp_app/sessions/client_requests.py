@@ -89,9 +89,9 @@ class ClientRequests:
         """Send a question to the client and return the client's result.
 
         The set ``asked`` contains the question's id as long as the question is open. Raises ClientFailed if
-        the client answers with an error. Raises NoAnswer in three cases: the time limit passed (LIFE-09), in
-        which case a withdrawal is sent first (CAN-08); the client cannot be asked; or the client never
-        confirms its session (LIFE-04).
+        the client answers with an error. Raises NoAnswer after the time limit (LIFE-09), when a withdrawal
+        has been sent (CAN-08). Also raises NoAnswer if the client cannot be asked, or never confirms its
+        session (LIFE-04).
         """
         if not session.initialized:
             await self._confirmed(session)

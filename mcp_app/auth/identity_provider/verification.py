@@ -1,4 +1,4 @@
-"""Verification of tokens issued by an identity provider (AUTH-07; RFC 7519, 8725, 9068).
+"""Verification of tokens issued by an identity provider (AUTH-07, RFC 7519, RFC 8725, RFC 9068).
 
 The library checks signature, times, issuer and audience. This module adds the remaining checks.
 """

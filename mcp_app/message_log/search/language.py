@@ -102,7 +102,7 @@ class SearchedLine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition of a search, both as a function of a line and as a database query.
+    """A condition of a search, both as a function of a line and as a database query.
 
     ``indexed`` is True if the database finds the rows with an index. ``exact`` is a column and the value it
     must have, if the term requires one. ``begin`` and ``end`` limit the times that can match.
