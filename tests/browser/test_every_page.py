@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.axe import seen
+from tests.browser.axe import COLOURS, RULES, seen
 from tests.browser.conftest import LOOKS, Visit, looks, picture, widen
 from tests.browser.own_pages import every_page
 from tests.servers.live import LiveServer
@@ -75,7 +75,7 @@ def test_dialogs_are_accessible(
             for width in widths:
                 widen(page, width)
                 picture(page, f"{name}-over-{place}-{scheme}-{width}")
-                if found := seen(page):
+                if found := seen(page, RULES if scheme == "light" else COLOURS):
                     wrong[f"{name} over {place} at {width}"] = found
             page.keyboard.press("Escape")
             expect(dialog).to_have_count(0)

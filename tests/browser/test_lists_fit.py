@@ -1,4 +1,7 @@
-"""Every list of the admin fits its page, without horizontal scrolling."""
+"""Every list of the admin fits its page, without horizontal scrolling.
+
+Axe judges the lists in ``test_every_page.py`` and ``test_accessible.py``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from typing import Final
 
 import pytest
 
-from tests.browser.axe import seen
 from tests.browser.conftest import Visit, picture, widen
 from tests.servers.live import LiveServer
 
@@ -44,7 +46,7 @@ def test_admin_lists_do_not_scroll_horizontally(visit: Visit, lists: list[str]) 
         page = visitor.goto(address)
         name = "-".join(address.split("/")[3:-1])
         picture(page, f"list-{name}-light-{WIDTH}")
-        found = page.evaluate(SCROLLING) + seen(page) + visitor.trouble
+        found = page.evaluate(SCROLLING) + visitor.trouble
         # Wider screens leave more room for texts, but not unlimited room.
         for width in WIDER:
             widen(page, width)
