@@ -24,9 +24,10 @@ test: lint
 
 # Real processes, sockets and clients, the short selection of the chaos suite, and what `make test` tries with few
 # or small examples only. A file's tests share servers.
-# In the order of the files: by their sizes, a few long tests would come last, beside an idle core.
+# In the order of the files: by their sizes, a few long tests would come last, beside an idle core. Four processes
+# on two cores: tests of conversations wait three quarters of their time.
 test-system: .venv/test.stamp
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "(process or thorough or hypothesis) and not chaos" \
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "(process or thorough or hypothesis) and not chaos" \
 	  --ignore=tests/browser $(ARGS)
 
 test-postgres: .venv/test.stamp
