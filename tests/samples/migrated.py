@@ -17,6 +17,8 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+# Every other settings module has at least the apps of this one.
+BASE = "mcpsite.settings"
 KEPT_SECONDS = 3 * 24 * 3600
 
 
@@ -29,7 +31,7 @@ def migrated(root: Path, settings: str) -> bytes:
     return kept(root, _digest(root, settings), lambda: _made(root, settings))
 
 
-def create_tables(root: Path, data: Path, settings: str = "mcpsite.settings") -> None:
+def create_tables(root: Path, data: Path, settings: str = BASE) -> None:
     """Create the data folder of an installation, with the migrated database."""
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     (data / "db.sqlite3").write_bytes(migrated(root, settings))
@@ -59,6 +61,8 @@ def _remove_old(folder: Path) -> None:
 
 def _made(root: Path, settings: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="mcp-migrate-") as folder:
+        if settings != BASE:
+            (Path(folder) / "db.sqlite3").write_bytes(migrated(root, BASE))
         inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         here = {"DATA_DIR": folder, "TEST_DATA_DIR": folder, "HOST": "127.0.0.1"}
         done = subprocess.run(
