@@ -58,7 +58,8 @@ class Mark(NamedTuple):
     meaning: str
 
 
-# Log lines that record a state instead of a message. ``line.js`` of the live console has the same table.
+# Display of log lines that mark the state of a request. ``line.js`` of the live console has a copy of this
+# table.
 MARKS: Final = {
     "running": Mark("⋯", "running", "mark: no answer yet"),
     "waiting": Mark("⋯", "waiting", "mark: the call waits, no answer yet"),

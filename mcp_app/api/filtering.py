@@ -110,7 +110,7 @@ class MessageFilter(serializers.Serializer[Any]):
 
 
 class CallFilter(serializers.Serializer[Any]):
-    """Filters of calls; ``open`` matches every state that is not final."""
+    """Filters of calls. ``open`` matches every state that is not final."""
 
     state = _choice(["open", *(state.value for state in State)])
     outcome = _choice(Message.Outcome.choices)

@@ -1,1 +1,1 @@
-"""Shared by admin, console and API: safe display of text, links, summaries."""
+"""Code that admin, console and API have in common: safe display of text, links, summaries."""

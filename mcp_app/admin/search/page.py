@@ -25,7 +25,7 @@ WORDS: Final = (
     ("key", "mcp_app.view_apikey"),
     ("setting", "mcp_app.run_doctor"),
 )
-# Kinds that are searched only in part.
+# Limits of kinds of which not all rows are searched.
 BOUNDS: Final = (
     (f"the newest {NEWEST_SESSIONS:,} sessions", "mcp_app.view_session"),
     (f"calls that wait or run, and the newest {MOST_OPEN:,}", "mcp_app.view_call"),
@@ -69,13 +69,13 @@ def document(request: HttpRequest, name: str, folder: str = "") -> HttpResponse:
 
 
 def _promised(request: HttpRequest) -> str:
-    """Return the placeholder of the search box: the kinds of results the user may find."""
+    """Return the placeholder of the search box, which lists the kinds of results that the user may find."""
     words = [word for word, permission in WORDS if request.user.has_perm(permission)]
     words += ["person"] if finds_people(request) else []
     return f"a {', '.join([*words, 'page'])} or document"
 
 
 def _bounds(request: HttpRequest) -> str:
-    """Return the limits of the search for kinds that the user may view; "" if there are none."""
+    """Return a sentence about the limits of the search, or "" if none concerns the user."""
     found = [bound for bound, permission in BOUNDS if request.user.has_perm(permission)]
     return f"Looks through {'; '.join(found)}." if found else ""
