@@ -39,6 +39,7 @@ from mcp_app.execution.stored.call_record import (
 from mcp_app.metrics import tally
 from mcp_app.models import Call, Session, audit, audit_each
 from mcp_app.protocol.errors import McpError
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.exchange import CLIENT_RECORD
@@ -199,7 +200,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
 def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
     # Use the current permissions, because the worker will look up the tool with them.
     caller = principal_of(old.principal, old.user_id, old.api_key_id, old.scopes)
-    offers = refreshed_view(caller.permissions)
+    offers = refreshed_view(caller.permissions, old.session_fields.get("path", ENDPOINT))
     fixed = getattr(offers.tool(old.tool), "fixed_arguments", ())
     given = {key: value for key, value in old.arguments.items() if key not in fixed}
     entry, refusal = look(offers, old.tool, given)

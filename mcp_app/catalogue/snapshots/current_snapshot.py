@@ -73,9 +73,10 @@ def refresh_now(*, force: bool = False) -> Catalogue:
         return _holder.catalogue
 
 
-def refreshed_view(permissions: Container[str]) -> CatalogueView:
+def refreshed_view(permissions: Container[str], path: str = ENDPOINT) -> CatalogueView:
     """Return a caller's view of the stored catalogue, for use outside of requests. Blocks on the database."""
-    return CatalogueView(refresh_now(), permissions, conf.get().server)
+    refresh_now()
+    return Views(conf.get().server).of(permissions, path)
 
 
 async def refresh(force: bool = False) -> Catalogue:

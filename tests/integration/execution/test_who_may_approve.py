@@ -15,7 +15,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.utils import timezone
 
-from mcp_app import tool
+from mcp_app import servers, tool
 from mcp_app.auth.api_keys import (
     issue_api_key,
     principal_of_key,
@@ -44,6 +44,7 @@ from mcp_app.oauth.connections import disable, end, principal_key
 from mcp_app.oauth.machines.registration import Machine, create_machine
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.protocol.call_state import State
+from mcp_app.protocol.messages.server import Server
 from mcp_app.sessions.services import end_session_now
 from tests.unit.execution.attempts import FIELDS
 
@@ -565,6 +566,22 @@ def test_saving_an_active_user_refuses_no_call(people: People) -> None:
     people.boss.first_name = "Bo"
     people.boss.save()
     assert row(call).state == State.APPROVAL_NEEDED
+
+
+def test_call_is_retried_at_the_server_that_it_was_sent_to(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    further = {"/mcp/toy": Server("toy", "1", path="/mcp/toy")}
+    monkeypatch.setattr(servers, "_providers", [lambda: further])
+    call = asked("careful", _key(people.boss, people.boss))
+    Call.objects.filter(pk=call.id).update(session_fields={**FIELDS, "path": "/mcp/toy"})
+    cancel_call(call_id=call.id, actor=people.root)
+    again = Call.objects.get(pk=retry_call(call_id=call.id, actor=people.root))
+    assert again.session_fields["path"] == "/mcp/toy"
+    cancel_call(call_id=again.pk, actor=people.root)
+    further.clear()
+    with pytest.raises(RetryRefused):
+        retry_call(call_id=again.pk, actor=people.root)
 
 
 def test_call_of_an_ended_credential_is_not_retried(people: People) -> None:
