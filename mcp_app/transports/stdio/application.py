@@ -8,12 +8,13 @@ import signal
 from mcp_app import conf
 from mcp_app.auth.principal import Principal
 from mcp_app.process import Process
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.stdio.pipes import Pipes
 from mcp_app.transports.stdio.server import StdioServer
 
 
-async def serve(principal: Principal) -> None:
+async def serve(principal: Principal, path: str = ENDPOINT) -> None:
     """Serve the client on standard input and output until its end of file, SIGTERM or SIGINT."""
     settings = conf.get()
     pipes = Pipes()
@@ -24,6 +25,6 @@ async def serve(principal: Principal) -> None:
     process = Process(streams, settings)
     await process.start()
     try:
-        await StdioServer(process, principal, pipes).run()
+        await StdioServer(process, principal, pipes, path).run()
     finally:
         await process.close()

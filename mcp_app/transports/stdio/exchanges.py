@@ -36,10 +36,18 @@ log = logging.getLogger("mcp.stdio")
 class Exchanges:
     """The open modern requests of one client."""
 
-    def __init__(self, process: Process, principal: Principal, write: Write, end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        process: Process,
+        principal: Principal,
+        catalogue: Callable[[], CatalogueView],
+        write: Write,
+        end: Callable[[], None],
+    ) -> None:
         """Create the registry. ``end`` stops the whole server once the client has disconnected."""
         self._process = process
         self._principal = principal
+        self._catalogue = catalogue
         self._write = write
         self._end = end
         self._versions = process.settings.versions
@@ -56,7 +64,7 @@ class Exchanges:
 
     async def begin(self, request: jsonrpc.Request, frame: bytes) -> None:
         """Start to serve a request. Refuse the request if another open request has the same id (RPC-04)."""
-        catalogue = self._process.views.of(self._principal.permissions)
+        catalogue = self._catalogue()
         try:
             if request.id in self._open:
                 raise InvalidRequest("A request with this id is still being served.")

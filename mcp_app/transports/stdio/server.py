@@ -24,6 +24,7 @@ from mcp_app.protocol.errors import (
     Unavailable,
 )
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26, V2025_11_25
 from mcp_app.sessions.session import STANDALONE, LiveSession
 from mcp_app.streams.base import CLOSE, StreamsError
@@ -45,10 +46,12 @@ log = logging.getLogger("mcp.stdio")
 class StdioServer:
     """The server of one client. It runs until end of file, ``exit``, a disconnection or the session's end."""
 
-    def __init__(self, process: Process, principal: Principal, pipes: Pipes) -> None:
+    def __init__(self, process: Process, principal: Principal, pipes: Pipes, path: str = ENDPOINT) -> None:
+        """Create the server. ``path`` names the MCP server of the catalogue, like the address over HTTP."""
         self._process = process
         self._principal = principal
         self._pipes = pipes
+        self._path = path
         settings = process.settings
         self._dialects = settings.dialects
         counted = dialects.CONTENT_LENGTH in settings.dialects
@@ -58,7 +61,7 @@ class StdioServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[str | int | None] = set()
         self._silenced: set[str | int | None] = set()
-        self._exchanges = Exchanges(process, principal, self._write, pipes.end)
+        self._exchanges = Exchanges(process, principal, self._catalogue, self._write, pipes.end)
         process.sessions.on_end.append(self._ended)
 
     async def run(self) -> None:
@@ -171,7 +174,7 @@ class StdioServer:
 
     def _catalogue(self) -> CatalogueView:
         """Return the client's view of the current catalogue, for one request or check."""
-        return self._process.views.of(self._principal.permissions)
+        return self._process.views.of(self._principal.permissions, self._path)
 
     async def _serve(
         self, message: jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid], frame: bytes
@@ -231,7 +234,11 @@ class StdioServer:
         self._process.sessions.on_change.append(lambda _: reader.poke())
         try:
             while not reader.finished:
-                found, revision = await list_changed.due(streams, session, self._catalogue())
+                catalogue = self._catalogue()
+                if catalogue.server.removed:
+                    self._pipes.end()
+                    return
+                found, revision = await list_changed.due(streams, session, catalogue)
                 for message, _ in found:
                     await self._write(message)
                 list_changed.note(self._process.log, session, found)

@@ -33,7 +33,13 @@ async def test_progress_arriving_during_write_precedes_answer() -> None:
         if "result" in written[-1]:
             answered.set()
 
-    exchanges = Exchanges(server.process, LOOPBACK, write, end=lambda: None)
+    exchanges = Exchanges(
+        server.process,
+        LOOPBACK,
+        lambda: server.process.views.of(LOOPBACK.permissions),
+        write,
+        end=lambda: None,
+    )
     params = {"name": "slow", "_meta": meta(progressToken="p")}
     request = jsonrpc.Request(1, "tools/call", params)
     await exchanges.begin(request, jsonrpc.encode_request(1, "tools/call", params))
