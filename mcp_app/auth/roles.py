@@ -7,11 +7,11 @@ from typing import Final
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 
-from mcp_app.models import OfferedPermission
+from mcp_app.models import CATALOGUE_MODELS, OfferedPermission
 
 # The roles contain permissions of these apps only.
 APPS: Final = ("mcp_app", "mcp_oauth")
-_CATALOGUE = ("tool", "prompt", "resource", "resourcetemplate")
+_CATALOGUE = tuple(model._meta.model_name for model in CATALOGUE_MODELS)
 _LOOKED_AT = (
     *_CATALOGUE,
     "cataloguechange",

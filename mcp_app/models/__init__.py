@@ -3,7 +3,7 @@
 from mcp_app.models.access import ApiKey, ExternalIdentity, OfferedPermission, ServiceUser
 from mcp_app.models.audit import AuditEvent, audit, audit_each
 from mcp_app.models.call import Approval, Call, TaskWait
-from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, StoredSource, Tool
+from mcp_app.models.catalogue import ENTRY_KINDS, Prompt, Resource, ResourceTemplate, StoredSource, Tool
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour
 from mcp_app.models.notification import NotificationChannel
@@ -12,7 +12,11 @@ from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
 from mcp_app.models.session import Doctor, LogCursor, Message, Session
 
+# Models whose rows make up the catalogue. Roles and catalogue files need permissions for each of them.
+CATALOGUE_MODELS = ENTRY_KINDS
+
 __all__ = [
+    "CATALOGUE_MODELS",
     "ApiKey",
     "Approval",
     "AuditEvent",
