@@ -13,6 +13,7 @@ from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.field_defaults import Untouched
 from mcp_app.catalogue.transfer.fields import SECTIONS, same, values_of, written
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
+from mcp_app.catalogue.transfer.sections import SECTIONS as FURTHER
 
 FORMAT: Final = "django-mcp-catalogue"
 VERSION: Final = 1
@@ -39,6 +40,10 @@ def document() -> dict[str, Any]:
             rows = rows_of(kind).filter(travelling_rows(), missing=False)
             entries = [_entry(row, untouched, problems) for row in sorted(rows, key=revisions.key_of)]
             result[section] = [entry for entry in entries if entry is not None]
+        for further in FURTHER:
+            result[further.name] = [
+                {further.key: key} | written(values) for key, values in sorted(further.rows().items())
+            ]
     if problems:
         raise TransferRefused(problems)
     return result

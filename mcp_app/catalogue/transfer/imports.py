@@ -93,6 +93,9 @@ def _apply(planned: Plan, at: int, actor: Any) -> int:
         return 0
     try:
         revision = change_entries(changes=planned.changes, removed=planned.removed, actor=actor)
+        for write in planned.writes:
+            write(actor)
+            revision = snapshot_loader.revision().number
     except ValidationError as error:
         raise TransferRefused([Problem("", "", text) for text in error.messages]) from error
     detail = {"revision": revision, **_imported(revision, at, planned).counted()}

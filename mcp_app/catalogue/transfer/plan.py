@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
@@ -18,6 +19,7 @@ from mcp_app.catalogue.transfer import fields
 from mcp_app.catalogue.transfer.exports import FORMAT, VERSION
 from mcp_app.catalogue.transfer.field_defaults import Untouched
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
+from mcp_app.catalogue.transfer.sections import SECTIONS, Section
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import Row
 
@@ -45,10 +47,11 @@ class Difference:
 
 @dataclass(slots=True)
 class Plan:
-    """The effects of an import: changes for ``services``, and differences for people."""
+    """The effects of an import: changes for ``services``, writes of further sections, and differences."""
 
     changes: list[EntryChange] = field(default_factory=list)
     removed: list[Row] = field(default_factory=list)
+    writes: list[Callable[[Any], None]] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     unchanged: int = 0
 
@@ -61,11 +64,13 @@ def plan(document: Any, *, prune: bool) -> Plan:
     """
     sections = _sections(document)
     planner = _Planner()
-    for section, entries in sections.items():
-        for index, entry in enumerate(entries):
+    for section in fields.SECTIONS:
+        for index, entry in enumerate(sections[section]):
             planner.add(section, index, entry)
     if prune:
         planner.prune()
+    for further in SECTIONS:
+        planner.add_rows(further, sections[further.name], prune=prune)
     if planner.problems:
         raise TransferRefused(planner.problems)
     return planner.plan
@@ -78,12 +83,13 @@ def _sections(document: Any) -> dict[str, list[Any]]:
     version = document.get("version")
     if type(version) is not int or version != VERSION:
         raise _refused("version", f"Must be {VERSION}, the only version that this installation can read.")
-    if unknown := sorted(document.keys() - {"format", "version", *fields.SECTIONS}):
-        raise _refused(unknown[0], f"Unknown: a file has {', '.join(fields.SECTIONS)}.")
-    for section in fields.SECTIONS:
+    names = [*fields.SECTIONS, *(section.name for section in SECTIONS)]
+    if unknown := sorted(document.keys() - {"format", "version", *names}):
+        raise _refused(unknown[0], f"Unknown: a file has {', '.join(names)}.")
+    for section in names:
         if not isinstance(document.get(section, []), list):
             raise _refused(section, "Must be a list of entries; [] when there are none.")
-    sections = {section: document.get(section, []) for section in fields.SECTIONS}
+    sections = {section: document.get(section, []) for section in names}
     if sum(map(len, sections.values())) > MAX_ENTRIES:
         raise _refused("", f"The file has more than {MAX_ENTRIES} entries: split it.")
     return sections
@@ -109,14 +115,10 @@ class _Planner:
     def add(self, section: str, index: int, entry: Any) -> None:
         """Plan one entry of the document, or record all its problems."""
         kind = fields.SECTIONS[section]
-        key = self._key(kind, f"{section}[{index}]", entry)
+        key = self._key(kind.KIND, kind.KEY, f"{section}[{index}]", entry, self._named[kind])
         if key is None:
             return
         where = f"{kind.KIND} {key}"
-        if key in self._named[kind]:
-            self._complain(where, "", "It is in the file twice: keep one.")
-            return
-        self._named[kind].add(key)
         row = self._rows[kind].get(key)
         if fault := _source_fault(kind, key, entry.get("source"), row):
             self._complain(where, "source", fault)
@@ -137,8 +139,39 @@ class _Planner:
                     self.plan.removed.append(row)
                     self.plan.differences.append(Difference("removed", kind.KIND, key))
 
-    def _key(self, kind: type[Any], place: str, entry: Any) -> str | None:
-        name = kind.KEY
+    def add_rows(self, section: Section, entries: list[Any], *, prune: bool) -> None:
+        """Plan the rows of a further section, or record all their problems."""
+        rows, named = section.rows(), set[str]()
+        for index, entry in enumerate(entries):
+            key = self._key(section.kind, section.key, f"{section.name}[{index}]", entry, named)
+            if key is None:
+                continue
+            given = {name: value for name, value in entry.items() if name != section.key}
+            try:
+                self._compare_row(section, key, rows.get(key), section.read(key, given))
+            except ValidationError as error:
+                self._complain_of(f"{section.kind} {key}", error)
+        for key in sorted(rows.keys() - named) if prune else ():
+            self.plan.writes.append(partial(section.write, key, None))
+            self.plan.differences.append(Difference("removed", section.kind, key))
+
+    def _compare_row(
+        self, section: Section, key: str, present: dict[str, Any] | None, wanted: dict[str, Any]
+    ) -> None:
+        before = dict.fromkeys(wanted) if present is None else present
+        changed = {
+            name: value
+            for name, value in wanted.items()
+            if present is None or not fields.same(before[name], value)
+        }
+        if present is not None and not changed:
+            self.plan.unchanged += 1
+            return
+        self.plan.writes.append(partial(section.write, key, wanted))
+        self.plan.differences.append(_difference(present, section.kind, key, before, changed))
+
+    def _key(self, kind: str, name: str, place: str, entry: Any, named: set[str]) -> str | None:
+        """Return the key of an entry, and add it to the keys ``named`` so far."""
         if not isinstance(entry, dict):
             self._complain(place, "", "An entry must be an object.")
             return None
@@ -151,6 +184,10 @@ class _Planner:
         if not isinstance(key, str) or not key:
             self._complain(place, name, "Must be text that is not empty: it is what clients call the entry.")
             return None
+        if key in named:
+            self._complain(f"{kind} {key}", "", "It is in the file twice: keep one.")
+            return None
+        named.add(key)
         return key
 
     def _read(self, where: str, kind: type[Any], source: Source, entry: Mapping[str, Any]) -> _Given:
@@ -188,24 +225,26 @@ class _Planner:
         if "permission" in changed and changed["permission"] != usual["permission"]:
             self._check_permission(where, changed["permission"])
         self.plan.changes.append(change)
-        self.plan.differences.append(_difference(row, kind, key, present, changed))
+        self.plan.differences.append(_difference(row, kind.KIND, key, present, changed))
 
     def _check(self, where: str, change: EntryChange, faulty: set[str]) -> None:
         try:
             check_change(change)
         except ValidationError as error:
-            by_field = (
-                error.message_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.messages}
-            )
-            for name, messages in by_field.items():
-                if name not in faulty:
-                    self._complain(where, "" if name == NON_FIELD_ERRORS else name, " ".join(messages))
+            self._complain_of(where, error, faulty)
 
     def _check_permission(self, where: str, permission: str) -> None:
         """Record a problem for an unknown permission, because no user can have it."""
         if "." in permission and not permission_exists(permission):
             text = f"There is no permission {permission!r} here: migrate its app, or correct it."
             self._complain(where, "permission", text)
+
+    def _complain_of(self, where: str, error: ValidationError, known: Iterable[str] = ()) -> None:
+        """Record the problems of an entry, except those of fields that are ``known`` to be faulty."""
+        by_field = error.message_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.messages}
+        for name, messages in by_field.items():
+            if name not in known:
+                self._complain(where, "" if name == NON_FIELD_ERRORS else name, " ".join(messages))
 
     def _complain(self, entry: str, name: str, text: str) -> None:
         self.problems.append(Problem(entry, name, text))
@@ -233,9 +272,9 @@ def _unknown_field(kind: type[Any], source: Source, name: str, known: list[str])
 
 
 def _difference(
-    row: Any, kind: type[Any], key: str, present: Mapping[str, Any], changed: Mapping[str, Any]
+    row: Any, kind: str, key: str, present: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> Difference:
     found = (
         FieldDifference(name, fields.shown(present[name]), fields.shown(new)) for name, new in changed.items()
     )
-    return Difference("changed" if row is not None else "added", kind.KIND, key, tuple(found))
+    return Difference("changed" if row is not None else "added", kind, key, tuple(found))
