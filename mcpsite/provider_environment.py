@@ -107,8 +107,3 @@ class ProviderEnvironment(BaseSettings):
         if value and (not good or parts.path not in ("", "/") or parts.query or parts.fragment):
             raise ValueError("is not the address of a proxy")
         return value
-
-    @property
-    def in_settings(self) -> dict[str, Any]:
-        """These settings as keys of ``settings.MCP``."""
-        return {name.upper(): getattr(self, name) for name in ProviderEnvironment.model_fields}

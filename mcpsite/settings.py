@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import fields as _fields
 from datetime import timedelta
 from importlib.util import find_spec
 
 from csp import constants as csp
 
+from mcp_app.conf import Settings as _Settings
 from mcpsite import databases as _databases
 from mcpsite import environment as _environment
 from mcpsite import unfold as _unfold
@@ -196,28 +198,21 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 MCP = {
+    # The settings with the same name in the environment. The entries below adapt some of their values.
+    **{
+        item.name.upper(): getattr(ENVIRONMENT, item.name)
+        for item in _fields(_Settings)
+        if item.name in _environment.Environment.model_fields
+    },
     "AUTH": ENVIRONMENT.auth,
     "ALLOWED_HOSTS": ENVIRONMENT.hosts,
-    "ALLOWED_ORIGINS": ENVIRONMENT.allowed_origins,
     "LOOPBACK": ENVIRONMENT.is_loopback,
     "PUBLIC_URL": ENVIRONMENT.client_url,
     "OAUTH": ENVIRONMENT.offers_oauth,
-    "OAUTH_REGISTRATION": ENVIRONMENT.oauth_registration,
-    "OAUTH_REGISTRATIONS_PER_HOUR": ENVIRONMENT.oauth_registrations_per_hour,
-    "OAUTH_DOCUMENTS": ENVIRONMENT.oauth_documents,
-    "OAUTH_DOCUMENT_HOSTS": ENVIRONMENT.oauth_document_hosts,
     "OAUTH_REDIRECT_URIS": (
         "cursor://anysphere.cursor-mcp/oauth/callback",
         *ENVIRONMENT.oauth_redirect_uris,
     ),
-    **ENVIRONMENT.in_settings,
-    "NOTIFY_ARGUMENTS": ENVIRONMENT.notify_arguments,
-    "CONNECT_PAGE": ENVIRONMENT.connect_page,
-    "METRICS": ENVIRONMENT.metrics,
-    "HTTP_SSE": ENVIRONMENT.http_sse,
-    "STRICT_SCHEMAS": ENVIRONMENT.strict_schemas,
-    "PAGE_SIZE": ENVIRONMENT.page_size,
-    "MESSAGE_LOG_DAYS": ENVIRONMENT.message_log_days,
     "MESSAGE_LOG_ROWS": ENVIRONMENT.log_rows,
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),

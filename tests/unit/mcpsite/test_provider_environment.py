@@ -7,6 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcp_app import conf
 from mcpsite.environment import WrongSettings, read
+from mcpsite.provider_environment import ProviderEnvironment
 
 ISSUER = "https://login.example.com/realms/main"
 
@@ -26,7 +27,8 @@ def test_issuer_is_sufficient_on_loopback() -> None:
         True,
     )
     assert told.offers_oauth is False
-    assert conf.load({"AUTH": told.auth, "PUBLIC_URL": told.client_url, **told.in_settings})
+    provider = {name.upper(): getattr(told, name) for name in ProviderEnvironment.model_fields}
+    assert conf.load({"AUTH": told.auth, "PUBLIC_URL": told.client_url, **provider})
 
 
 def test_mappings_are_json_and_lists_are_comma_separated(monkeypatch: pytest.MonkeyPatch) -> None:
