@@ -208,7 +208,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
 
     @model_validator(mode="after")
     def _safe_to_expose(self) -> Environment:
-        """Refuse to listen publicly if everybody would get access or the own host name is unknown (S7)."""
+        """Refuse public addresses that give everyone access or whose host name is unknown (S7)."""
         if self.auth == "external" and not self.oauth_issuer:
             raise ValueError("MCP_AUTH=external accepts tokens of an identity provider: set OAUTH_ISSUER.")
         if self.auth == "external" and not (self.oauth_audience or self.client_url):

@@ -171,7 +171,7 @@ class ClientAdmin(IssuedAdmin[Client]):
         return request.user.has_perm("mcp_oauth.change_client")
 
     def get_fieldsets(self, request: HttpRequest, obj: Client | None = None) -> Any:
-        """Return the fieldsets. The fields of a machine are in a fieldset of their own."""
+        """Return the fieldsets. The fields of a machine are in a separate fieldset."""
         if obj is not None:
             return [(None, {"fields": self.get_fields(request, obj)})]
         allowed = request.user.has_perm(PERMISSION)

@@ -39,7 +39,7 @@ _LONGEST: Final = 2_048
 
 
 def offers_oauth() -> bool:
-    """Return True if this installation issues and accepts OAuth tokens of its own."""
+    """Return True if this installation issues OAuth tokens and accepts them."""
     settings = conf.get()
     return settings.oauth and settings.auth == "required" and bool(settings.public_url)
 

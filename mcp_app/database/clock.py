@@ -42,7 +42,7 @@ def lease(plus: float = 0.0) -> Any:
     """Return an expression like ``now``, but by the clock for leases.
 
     SQLite has no server and uses the clock of the calling process. All its processes run on one machine, so
-    leases use that machine's monotonic clock, which nobody can set. A lease on SQLite is therefore the time
+    leases use that machine's monotonic clock, which cannot be set. A lease on SQLite is therefore the time
     since the machine started, written as a date in 1970.
     """
     if connection.vendor != "sqlite":

@@ -121,7 +121,7 @@ class LogCursor(models.Model):
 class Doctor(LogCursor):
     """The proxy through which every admin skin lists the doctor's page among the model pages.
 
-    It has no rows of its own. The page needs the permission ``mcp_app.run_doctor``.
+    It has no rows. The page needs the permission ``mcp_app.run_doctor``.
     """
 
     class Meta:

@@ -174,7 +174,7 @@ def _end_replaced(connection: Connection) -> None:
     """End the connections that a new connection replaces.
 
     A web client has one connection per redirect address and resource. Programs on people's machines share a
-    loopback address, so each program has a connection of its own. Above MAX_LIVE connections per person, the
+    loopback address, so each program has its own connection. Above MAX_LIVE connections per person, the
     oldest ones end.
     """
     live = Connection.objects.filter(user_id=connection.user_id, revoked_at=None).exclude(pk=connection.pk)

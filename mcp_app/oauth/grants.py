@@ -114,7 +114,7 @@ class GrantValidator(OAuth2Validator):
         """Reduce the list ``asked`` to scopes that may be granted. Return True if any remain.
 
         A client of people that requests no known scope gets the basic scopes: RFC 6749 section 3.3 lets a
-        server ignore scopes, and some clients send scopes of their own (``claudeai``). The consent page and
+        server ignore scopes, and some clients send their own scopes (``claudeai``). The consent page and
         the token response list the granted scopes. A machine gets only the scopes that an administrator chose
         for it, and requests with unknown scopes only are refused.
         """

@@ -49,7 +49,7 @@ def actor_of(key: str) -> str:
 def person_of(key: str) -> Person:
     """Return the person behind a principal, with any credential.
 
-    A key without a user counts as a person of its own. If a person calls as another user, the call counts
+    A key without a user counts as a separate person. If a person calls as another user, the call counts
     for the person. A machine counts as its service user. All callers without a credential, on loopback,
     count as one person.
     """

@@ -125,7 +125,7 @@ class Trailers(list[tuple[bytes, bytes]]):
 class BoundedConnection(HttpToolsProtocol):
     """An HTTP connection with limits for size and time of everything except bodies and responses.
 
-    The limits apply to headers, trailers, chunk sizes and extensions, pipelined requests, and what is left
+    The limits apply to headers, trailers, chunk sizes and extensions, pipelined requests, and the rest
     of a request that was answered early. The application limits bodies (``bodies``).
     """
 

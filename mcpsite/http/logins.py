@@ -1,4 +1,4 @@
-"""Counting of wrong passwords. A correct password resets only the failures of its own account."""
+"""Counting of wrong passwords. A correct password resets only the failures of the same account."""
 
 from __future__ import annotations
 

@@ -194,6 +194,17 @@ def test_dialogs_are_native_dialog_elements() -> None:
 
 # ruff's D401 does not find these words.
 CLAUSE = re.compile(r"(?:What|Whether|Who|Whose|Which|How|Where|Why|When|As|Of|One|Those|By)\b")
+# Readers stopped at these. Plain: "users", "a separate", "is finished", "is not a".
+RIDDLES = re.compile(
+    r"\b(?:nobody|somebody|whoever|everybody|anybody)\b"
+    r"|\b(?:of (?:its|their) own|by itself|by themselves|for ever|anew)\b"
+    r"|\b(?:is|are|was|were) (?:over|begun|gone)\b"
+    r"|\b(?:tells? (?:what|of|who)|hears? of|says? (?:what|who|nothing)|go(?:es)? on with)\b"
+    r"|(?<!there )\b(?:is|are) no (?!longer|more)[a-z]"
+    r"|\b(?:what|who) (?:is|was|has|gave) no\b|\bwhat is (?:left|said|asked)\b",
+    re.IGNORECASE,
+)
+QUOTED = re.compile(r"``.*?``", re.DOTALL)
 # Docstrings there describe API operations and tools.
 DESCRIPTIONS = ("mcp_app/api/", "mcp_app/contrib/")
 
@@ -205,5 +216,16 @@ def test_no_function_docstring_begins_with_a_clause() -> None:
         if not name_of(path).startswith(DESCRIPTIONS)
         for node in functions_of(path)
         if (docstring := ast.get_docstring(node)) and CLAUSE.match(docstring)
+    ]
+    assert not found
+
+
+def test_docstrings_have_no_riddles() -> None:
+    found = [
+        f"{name_of(path)}: {phrase[0]}"
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
+        if (phrase := RIDDLES.search(QUOTED.sub("code", ast.get_docstring(node) or "")))
     ]
     assert not found

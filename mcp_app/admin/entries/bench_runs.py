@@ -73,7 +73,7 @@ def runs(actor: Any, subject: Subject) -> list[dict[str, Any]]:
 
 
 def logged_run(message: Message, subject: Subject) -> dict[str, Any] | None:
-    """Return a logged run with its arguments and answer, or None if the message is no run of the subject.
+    """Return a logged run with its arguments and answer, or None if the message is not a run of the subject.
 
     ``whole`` is False if the logged request was truncated or redacted.
     """

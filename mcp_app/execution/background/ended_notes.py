@@ -56,7 +56,7 @@ def note_ended(message_log: MessageLog, calls: Iterable[Ended]) -> None:
 
 
 async def hand_on_ended(streams: Streams, calls: Iterable[Ended]) -> None:
-    """Log ended calls in code without a message log of its own: pages, commands, periodic tasks."""
+    """Log ended calls in code without its own message log: pages, commands, periodic tasks."""
     await _hand_on(streams, lambda message_log: note_ended(message_log, calls))
 
 

@@ -53,7 +53,7 @@ log = logging.getLogger("mcp.background")
 class Background:
     """The background calls of one web process.
 
-    They are all stored, so this object has no state of its own.
+    They are all stored, so this object is stateless.
     """
 
     def __init__(self, streams: Streams, settings: Settings, message_log: MessageLog | None = None) -> None:

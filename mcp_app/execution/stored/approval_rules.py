@@ -94,7 +94,7 @@ class ApprovalRules:
         return not call.work or any(self._changes_of(call))
 
     def four_eyes(self, call: Call) -> bool:
-        """Return True if a call needs two people, because of its own rule or the current rule of its tool."""
+        """Return True if a call needs two people, by the rule stored with it or its tool's current rule."""
         return call.four_eyes or any(row.four_eyes for row in self._rows_of(call))
 
     def objection(self, call: Call, actor: Any) -> str:

@@ -1,6 +1,6 @@
 """Stored calls as tasks, for the clients that made them. This module changes no rows.
 
-A client sees only tasks of its own kind: those of modern revisions, or core tasks of 2025-11-25.
+A client sees only one kind of tasks: those of modern revisions, or core tasks of 2025-11-25.
 """
 
 from __future__ import annotations

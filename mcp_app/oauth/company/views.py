@@ -94,7 +94,7 @@ class CompanyAdapter(DefaultSocialAccountAdapter):
         return ProviderSession()
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> Never:
-        """Log in the project's user before the library looks for an account of its own."""
+        """Log in the project's user before the library looks for its own account."""
         raise ImmediateHttpResponse(_came(request, sociallogin.account.extra_data, sociallogin.state))
 
     def on_authentication_error(

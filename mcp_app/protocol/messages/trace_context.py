@@ -92,7 +92,7 @@ def from_headers(fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
 
 
 def carried(meta: dict[str, Any], context: TraceContext | None) -> dict[str, Any]:
-    """Return ``meta`` with the trace members of ``context`` in place of its own trace members."""
+    """Return ``meta`` with the trace members of ``context`` in place of the trace members that it had."""
     rest = {name: value for name, value in meta.items() if name not in MEMBERS}
     return rest | context.meta if context is not None else rest
 
