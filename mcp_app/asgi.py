@@ -187,14 +187,14 @@ class Routes:
         while (await receive())["type"] != "lifespan.startup":
             pass
         project = _ProjectLifespan(self._project, scope)
-        if refused := await project.says("lifespan.startup"):
+        if refused := await project.send_event("lifespan.startup"):
             await send(refused)
             return
         if django_settings.DEBUG:
             # In development, servers are restarted after an edit without `migrate`.
             await sync_to_async(mirror)()
         else:
-            await aquery(_tell_what_is_not_offered)
+            await aquery(_log_missing_entries)
         # The ORM calls of async tools run in the thread of ``sync_to_async``. It should not preempt the
         # event loop.
         await sync_to_async(yield_to_event_loop)()
@@ -207,12 +207,12 @@ class Routes:
         while (await receive())["type"] != "lifespan.shutdown":
             pass
         self.drain()
-        await project.says("lifespan.shutdown")
+        await project.send_event("lifespan.shutdown")
         await self._mcp.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _tell_what_is_not_offered() -> None:
+def _log_missing_entries() -> None:
     """Log the entries in code that clients do not get because `migrate` has not run since they were added."""
     from mcp_app.catalogue.changes.mirroring import not_in_database
 
@@ -232,13 +232,13 @@ class _ProjectLifespan:
     """The lifespan events of the project's own application, unless that is Django's plain handler."""
 
     def __init__(self, project: Endpoint, scope: Scope) -> None:
-        self._told: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
-        self._said: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self._events: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self._replies: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
         self._task: asyncio.Future[None] | None = None
         if not isinstance(project, ASGIHandler):
-            self._task = asyncio.ensure_future(project(scope, self._told.get, self._said.put))
+            self._task = asyncio.ensure_future(project(scope, self._events.get, self._replies.put))
 
-    async def says(self, event: str) -> MutableMapping[str, Any] | None:
+    async def send_event(self, event: str) -> MutableMapping[str, Any] | None:
         """Send an event and wait for the answer. Return the answer if it reports a failure.
 
         If the application returns or raises instead of answering, it does not support lifespan events,
@@ -246,8 +246,8 @@ class _ProjectLifespan:
         """
         if self._task is None or self._task.done():
             return None
-        self._told.put_nowait({"type": event})
-        answer = asyncio.ensure_future(self._said.get())
+        self._events.put_nowait({"type": event})
+        answer = asyncio.ensure_future(self._replies.get())
         await asyncio.wait((answer, self._task), return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             answer.cancel()

@@ -92,7 +92,7 @@ class Dispatcher:
         session_id = session.id if session else None
         outcome, refusal = ("ok", "") if error is None else ("error", error.refusal)
         facts = ("initialize", request.id, "")
-        self._note(session_id, principal, payload, encoded, started, outcome, facts, refusal=refusal)
+        self._log_exchange(session_id, principal, payload, encoded, started, outcome, facts, refusal=refusal)
         if error is not None:
             return Answered(encoded, error.http_status, error.headers)
         return Answered(encoded, session_id=session_id)
@@ -166,7 +166,7 @@ class Dispatcher:
     ) -> None:
         """Log a request that its transport has answered with an error."""
         facts = (request.method, request.id, "")
-        self._note(
+        self._log_exchange(
             None, principal, payload, encoded, perf_counter(), "error", facts, _tool(request, catalogue)
         )
 
@@ -413,9 +413,11 @@ class Dispatcher:
     ) -> None:
         session_id, tool = asked.session.record_id, _tool(request, asked.catalogue)
         facts = (request.method, request.id, "" if tool == OTHER else tool)
-        self._note(session_id, asked.principal, payload, encoded, started, outcome, facts, tool, refusal)
+        self._log_exchange(
+            session_id, asked.principal, payload, encoded, started, outcome, facts, tool, refusal
+        )
 
-    def _note(
+    def _log_exchange(
         self,
         session_id: str | None,
         principal: Principal,

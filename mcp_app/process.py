@@ -199,5 +199,5 @@ def _check_shared_redis(redis_url: str) -> None:
         log.error("%s", refused)
         return
     with suppress(StreamsUnavailable):
-        if projects.note(redis_url):
+        if projects.register(redis_url):
             log.warning("Another project uses this database of Redis. Give each its own, as in redis://…/1.")

@@ -87,11 +87,11 @@ def start_drain(sender: Any = None, **_: Any) -> None:
         threading.Thread(target=parent.run_forever, name="parent-renewer", daemon=True).start()
     if url := conf.get().redis_url:
         _presence[:] = [partial(Presence(url).renew, *_name_and_queues(sender))]
-        say_alive()
+        send_heartbeat()
         for name, forever in (
             ("message-log-drain", writer.run_forever),
             ("reaper", reaper.run_forever),
-            ("notices", partial(delivery.run_forever, hand_on=_hand_on_notice)),
+            ("notices", partial(delivery.run_forever, enqueue=_enqueue_notice)),
         ):
             threading.Thread(target=forever, args=(_stop,), name=name, daemon=True).start()
 
@@ -110,7 +110,7 @@ def stop_drain(**_: Any) -> None:
 
 
 @heartbeat_sent.connect
-def say_alive(**_: Any) -> None:
+def send_heartbeat(**_: Any) -> None:
     """Send a heartbeat from the worker's own loop, so that /readyz detects a blocked worker."""
     for presence in _presence:
         try:
@@ -133,7 +133,7 @@ def inherit_orphans(**_: Any) -> None:
 
 
 @worker_init.connect
-def say_ends_once(**_: Any) -> None:
+def filter_crash_messages(**_: Any) -> None:
     """Drop Celery's log lines about the crash of a child that a lease renewer has ended and logged."""
     ended_by_itself = re.compile(rf"exitcode {EXIT_STATUS}\b").search
 
@@ -191,7 +191,7 @@ def send_notice(channel_id: int) -> bool:
     return False
 
 
-def _hand_on_notice(channel_id: int) -> bool:
+def _enqueue_notice(channel_id: int) -> bool:
     """Queue the job of a notification ahead of waiting calls. Return False if the broker is unavailable."""
     try:
         celery.application().send_task(send_notice.name, args=[channel_id], priority=0, retry=False)

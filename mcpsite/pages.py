@@ -49,10 +49,10 @@ async def _refuse(send: Send) -> None:
     await send({"type": "http.response.body", "body": AWAY})
 
 
-def _note_fault(request: Any = None, **_: Any) -> None:
+def _mark_fault(request: Any = None, **_: Any) -> None:
     # The type of the error is known only here. Django's response does not contain it.
     if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
         request.scope[_FAULT] = True
 
 
-got_request_exception.connect(_note_fault)
+got_request_exception.connect(_mark_fault)

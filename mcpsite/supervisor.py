@@ -114,7 +114,7 @@ class Supervisor:
         if child.process is not None:
             self._pid_files.write(child.program.name, child.process.pid)
             self._settle_pid_files()
-        self.tell_withheld(child)
+        self.write_withheld(child)
 
     def leave(self, child: Child) -> None:
         """Let a child finish its work and exit. It is not restarted."""
@@ -129,11 +129,11 @@ class Supervisor:
         child.kept, child.withheld = False, []
         child.signal_group(signal.SIGKILL)
 
-    def tell_withheld(self, child: Child) -> None:
+    def write_withheld(self, child: Child) -> None:
         """Write the withheld output of a child, and stop withholding it."""
         lines, child.withheld = child.withheld or [], None
         for line in lines:
-            self.say(child.program.name, line)
+            self.write_log(child.program.name, line)
 
     def ready(self, names: Iterable[str] | None = None) -> bool:
         """Return True if all programs that announce readiness are ready, or those with the given names."""
@@ -171,7 +171,7 @@ class Supervisor:
             return
         self._stopping = True
         if self.stop_requested:
-            self.say("up", "stopping")
+            self.write_log("up", "stopping")
         for stage in sorted({child.program.stage for child in self._children}, reverse=True):
             self._stop_all([child for child in self._children if child.program.stage == stage])
         signal.set_wakeup_fd(-1)
@@ -179,7 +179,7 @@ class Supervisor:
         os.close(self._wake_read)
         os.close(self._wake_write)
 
-    def say(self, name: str, line: str) -> None:
+    def write_log(self, name: str, line: str) -> None:
         """Write one log line under a name."""
         with suppress(OSError, ValueError):
             self._out.write((_as_json(name, line) if self._as_json else f"{name:<8}| {line}") + "\n")
@@ -217,7 +217,7 @@ class Supervisor:
         delay = child.delay_after_death(now)
         child.restarted = True
         child.start_at = now + delay
-        self.say("up", f"{child.program.name} {why}{f' in {delay:g} s' if delay else ''}")
+        self.write_log("up", f"{child.program.name} {why}{f' in {delay:g} s' if delay else ''}")
 
     def _spawn(self, child: Child) -> None:
         program = child.program
@@ -268,7 +268,7 @@ class Supervisor:
         error = self._pid_files.settle()
         fault = "" if error is None else error.strerror or str(error)
         if fault and fault != self._pid_fault:
-            self.say("up", f"the pid files cannot be written: {fault}")
+            self.write_log("up", f"the pid files cannot be written: {fault}")
         self._pid_fault = fault
 
     def _turn(self, seconds: float) -> None:
@@ -309,7 +309,7 @@ class Supervisor:
         if not child.kept:
             return
         if self._ends:
-            self.say("up", f"{child.program.name} stopped")
+            self.write_log("up", f"{child.program.name} stopped")
             return
         self._start_later(child, f"ended with {process.returncode}; starting it again")
 
@@ -320,8 +320,8 @@ class Supervisor:
         if child.leaves_until is not None:
             if time.monotonic() > child.leaves_until:
                 child.signal_group(signal.SIGKILL)
-        elif child.hear_nothing(passed):
-            self.say(
+        elif child.add_silence(passed):
+            self.write_log(
                 "up", f"{child.program.name} did not respond for {child.silence_limit:g} s and is stopped"
             )
             child.ready, child.silent = False, 0.0
@@ -346,7 +346,7 @@ class Supervisor:
         for line in lines:
             text = line.decode(errors="replace").rstrip("\r")
             if child.withheld is None:
-                self.say(child.program.name, text)
+                self.write_log(child.program.name, text)
             else:
                 child.withheld.append(text)
 
@@ -358,7 +358,7 @@ class Supervisor:
             if b"1" in signs and not child.ready:
                 child.ready = True
                 if child.restarted:
-                    self.say("up", f"{child.program.name} serves again")
+                    self.write_log("up", f"{child.program.name} serves again")
         else:
             self._selector.unregister(descriptor)
             os.close(descriptor)

@@ -237,7 +237,7 @@ class GroupsBesideUsers(ModelAdmin[Any]):
         return field
 
 
-def dress() -> None:
+def apply_skin() -> None:
     """Replace Django's standard pages of users and groups with the same pages in Unfold's style."""
     from unfold.admin import ModelAdmin as UnfoldAdmin
     from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -268,4 +268,4 @@ def dress() -> None:
 
 
 if HAS_UNFOLD:
-    dress()
+    apply_skin()

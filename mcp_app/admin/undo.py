@@ -19,7 +19,7 @@ FIELD: Final = "undo"
 SECONDS: Final = 3600
 
 
-def noted(request: HttpRequest, subject: str, what: Any) -> str:
+def signed_action(request: HttpRequest, subject: str, what: Any) -> str:
     """Return a signed note about an action. It is valid only for this user and this ``subject``."""
     return signing.dumps([str(request.user.pk), what], salt=f"{SALT}.{subject}", compress=True)
 

@@ -18,7 +18,7 @@ from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
 from mcp_app.auth.membership import memberships
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, parse_json
 from mcp_app.interface.text import marked
-from mcp_app.protocol.scopes import ALL, words_of
+from mcp_app.protocol.scopes import ALL, descriptions_for
 
 
 class JsonWidget(Textarea):
@@ -157,7 +157,7 @@ class ScopesField(forms.MultipleChoiceField):
     """
 
     def __init__(self, *, user: str, **kwargs: Any) -> None:
-        words = words_of(user)
+        words = descriptions_for(user)
         choices = [(scope, format_html("<code>{}</code> {}", scope, words[scope])) for scope in ALL]
         super().__init__(choices=choices, widget=forms.CheckboxSelectMultiple, **kwargs)
 

@@ -13,7 +13,7 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
 from mcp_app.api.throttling import count_address
-from mcp_app.auth.api_keys import find_api_key, note_api_key_used, principal_of_key, principal_of_user
+from mcp_app.auth.api_keys import find_api_key, principal_of_key, principal_of_user, record_api_key_use
 from mcp_app.auth.authentication import BAD_CREDENTIAL, readable
 from mcp_app.auth.challenges import insufficient, worded
 from mcp_app.auth.own_addresses import metadata_url, requested
@@ -48,7 +48,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         if key is None:
             count_address(request)
             raise AuthenticationFailed(BAD_CREDENTIAL)
-        note_api_key_used(key)
+        record_api_key_use(key)
         principal = principal_of_key(key)
         _check_scope(request, principal)
         return key.user, principal

@@ -19,8 +19,8 @@ from mcp_app.api.filtering import CallFilter, asked
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import StateConflict
-from mcp_app.execution.call_log import CallLogPage, read_position, said, write_position
-from mcp_app.execution.long_poll import wait_for_word
+from mcp_app.execution.call_log import CallLogPage, log_page, read_position, write_position
+from mcp_app.execution.long_poll import wait_for_message
 from mcp_app.execution.services import cancel_call, retry_call, start_call
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import is_terminal
@@ -124,8 +124,8 @@ class CallViews(ApiViewSet):
         after = read_position(how.get("after"))
         call = self.get_object()
         if how["wait"]:
-            call = wait_for_word(call, after, how["wait"])
-        heard = _heard(call, after)
+            call = wait_for_message(call, after, how["wait"])
+        heard = _log_page(call, after)
         return Response(
             {
                 "call": self.get_serializer(call).data,
@@ -170,8 +170,8 @@ def _key(request: Request) -> str:
     return key
 
 
-def _heard(call: Call, after: Position | None) -> CallLogPage:
+def _log_page(call: Call, after: Position | None) -> CallLogPage:
     try:
-        return said(call.session_id, call.stream, after)
+        return log_page(call.session_id, call.stream, after)
     except StreamsUnavailable:
         return CallLogPage(position=after)

@@ -182,7 +182,7 @@ def find_principal(secret: str) -> Principal | None:
     return None if row is None else principal_of_key(row)
 
 
-def note_api_key_used(key: ApiKey) -> None:
+def record_api_key_use(key: ApiKey) -> None:
     """Record the time of use, at most once per USE_NOTED_SECONDS."""
     now = clock.utcnow()
     before = now - timedelta(seconds=USE_NOTED_SECONDS)

@@ -60,7 +60,7 @@ def grant_membership(permission: str) -> None:
     kind = ContentType.objects.get_for_model(Group)
     codename = permission.partition(".")[2]
     row, _ = Permission.objects.get_or_create(
-        content_type=kind, codename=codename, defaults={"name": _words(group)}
+        content_type=kind, codename=codename, defaults={"name": _text(group)}
     )
     group.permissions.add(row)
 
@@ -72,10 +72,10 @@ def rename_memberships(group: Group) -> None:
     """
     codenames = [name.partition(".")[2] for name in memberships([group])[group.pk]]
     kind = ContentType.objects.get_for_model(Group)
-    Permission.objects.filter(content_type=kind, codename__in=codenames).update(name=_words(group))
+    Permission.objects.filter(content_type=kind, codename__in=codenames).update(name=_text(group))
 
 
-def _words(group: Group) -> str:
+def _text(group: Group) -> str:
     return f"Is a member of {group.name}"
 
 

@@ -80,9 +80,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif self._is_too_much():
             await self._hang_up(TOO_MUCH)
         else:
-            await self._hear(text_data)
+            await self._on_message(text_data)
 
-    async def _hear(self, text: str) -> None:
+    async def _on_message(self, text: str) -> None:
         try:
             said = orjson.loads(text)
         except orjson.JSONDecodeError:
@@ -128,7 +128,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif permission == (MESSAGES,):
             parsed = await aquery(_parsed, self._key, search)
             self._viewer.watch_messages(parsed, session)
-            self._viewer.tell("problems", list(parsed.problems))
+            self._viewer.queue_data("problems", list(parsed.problems))
         # Pending tasks are read from the database. The feed, which makes processes read the log, is not
         # needed.
         if permission == NEEDS:
@@ -141,7 +141,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._send_on()), asyncio.create_task(self._check_on())]
         if permission == NEEDS:
-            self._needs = asyncio.create_task(self._look_on())
+            self._needs = asyncio.create_task(self._send_tasks())
 
     def _stop_needs(self) -> None:
         if self._needs is not None:
@@ -174,14 +174,14 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 await self._hang_up(NOT_ALLOWED)
                 return
 
-    async def _look_on(self) -> None:
+    async def _send_tasks(self) -> None:
         """Send the viewer's pending tasks whenever they change."""
         told: list[dict[str, str]] | None = None
         while True:
             try:
                 found = await aquery(_needs, self._key)
                 if found != told:
-                    self._viewer.tell("needs", {"all": found})
+                    self._viewer.queue_data("needs", {"all": found})
                 told = found
             except DatabaseFault as error:
                 log.warning("The open tasks of a console user could not be read: %s", error)

@@ -51,7 +51,7 @@ class Feed:
         self._stops: list[Callable[[], None]] = []
         self._changing = asyncio.Lock()
         self._position = "0-0"
-        self._noted = ""
+        self._notice = ""
         # The number of lines that each process had sent, up to its last batch that was read.
         self._counted: OrderedDict[str, int] = OrderedDict()
         # Client names by session id, for searches by client.
@@ -63,7 +63,7 @@ class Feed:
             if not self._tasks:
                 await self._start()
             self._viewers.add(viewer)
-        self._say_soon()
+        self._broadcast_soon()
 
     async def leave(self, viewer: Viewer) -> None:
         """Stop passing lines to a viewer. The reader stops after the last viewer has left."""
@@ -77,8 +77,8 @@ class Feed:
         self._counted.clear()
         hub = self._streams.hub
         self._stops = [hub.subscribe("live", self._on_live), hub.subscribe("session", self._on_session)]
-        self._said = asyncio.Event()
-        self._tasks = [asyncio.create_task(self._read_on()), asyncio.create_task(self._say_that_we_watch())]
+        self._broadcast_due = asyncio.Event()
+        self._tasks = [asyncio.create_task(self._read_on()), asyncio.create_task(self._broadcast_watching())]
 
     async def _stop(self) -> None:
         for stop in self._stops:
@@ -102,11 +102,11 @@ class Feed:
             except StreamsUnavailable:
                 failed += 1
                 if failed > 1:  # A single dropped connection is not an outage.
-                    self._note(AWAY)
+                    self._set_notice(AWAY)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             failed = 0
-            self._note("", after=AWAY)
+            self._set_notice("", after=AWAY)
             for batch_id, encoded in batches:
                 self._position = batch_id
                 await self._take(batch_id, encoded)
@@ -158,9 +158,9 @@ class Feed:
             if viewer.watches_sessions:
                 for kind, value in (("seen", seen), ("opened", opened), ("ended", ended)):
                     if value:
-                        viewer.tell(kind, value)
+                        viewer.queue_data(kind, value)
             elif own := [each for each in ended if each["id"] == viewer.session]:
-                viewer.tell("ended", own)
+                viewer.queue_data("ended", own)
 
     async def _name(self, lines: list[Line], opened: dict[str, str]) -> None:
         """Set the client name of each line, if a viewer's search needs it."""
@@ -205,9 +205,9 @@ class Feed:
         }
         for viewer in self._viewers:
             if viewer.watches_sessions:
-                viewer.tell("live", {process: {"sessions": counts, "more": payload["more"]}})
+                viewer.queue_data("live", {process: {"sessions": counts, "more": payload["more"]}})
             elif viewer.session:
-                viewer.tell("live", {process: _running(sessions.get(viewer.session))})
+                viewer.queue_data("live", {process: _running(sessions.get(viewer.session))})
 
     def _on_session(self, payload: dict[str, Any]) -> None:
         """Report that an operator ended a session. The message log does not record this."""
@@ -215,37 +215,37 @@ class Feed:
             ended = [{"id": payload["session"], "reason": marked(payload.get("reason", ""))}]
             for viewer in self._viewers:
                 if viewer.watches_sessions or viewer.session == payload["session"]:
-                    viewer.tell("ended", ended)
+                    viewer.queue_data("ended", ended)
 
-    def _note(self, text: str, *, after: str | None = None) -> None:
+    def _set_notice(self, text: str, *, after: str | None = None) -> None:
         """Show viewers the reason why no new lines appear.
 
         With ``after``, the text changes only if that reason is currently shown.
         """
-        if after is not None and self._noted != after:
+        if after is not None and self._notice != after:
             return
-        self._noted = text
+        self._notice = text
         for viewer in self._viewers:
-            viewer.tell("note", text)
+            viewer.queue_data("note", text)
 
-    def _say_soon(self) -> None:
-        self._said.set()
+    def _broadcast_soon(self) -> None:
+        self._broadcast_due.set()
 
-    async def _say_that_we_watch(self) -> None:
+    async def _broadcast_watching(self) -> None:
         """Ask all processes repeatedly to flush lines sooner and to report their open requests."""
         while True:
             try:
                 await self._streams.hub.publish("watching", {"watching": True})
                 if await self._streams.messages.full():
-                    self._note(FULL)
+                    self._set_notice(FULL)
                 else:
-                    self._note("", after=FULL)
+                    self._set_notice("", after=FULL)
             except StreamsError:
                 pass  # Until a broadcast succeeds, lines arrive later.
-            self._said.clear()
+            self._broadcast_due.clear()
             try:
                 async with asyncio.timeout(SAY_SECONDS):
-                    await self._said.wait()
+                    await self._broadcast_due.wait()
             except TimeoutError:
                 continue
 

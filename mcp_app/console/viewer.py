@@ -35,7 +35,7 @@ class Viewer:
         self._sessions = False
         self._waiting: deque[Line] = deque()
         self._skipped = 0
-        self._news: dict[str, Any] = {}
+        self._queued: dict[str, Any] = {}
         self._watching: str | None = None
         self._sent = self._drawn = 0
         self._due = asyncio.Event()
@@ -56,7 +56,7 @@ class Viewer:
         self._watching = None
         self._waiting.clear()
         self._skipped = 0
-        self._news = {}
+        self._queued = {}
 
     def offer(self, lines: Iterable[Line]) -> None:
         """Queue the lines that match the search. If there are too many, the oldest ones are skipped."""
@@ -88,7 +88,7 @@ class Viewer:
         The page then loads the history. Later lines are sent live.
         """
         self._watching = what
-        self.tell("watching", what)
+        self.queue_data("watching", what)
 
     def read_again(self) -> None:
         """Ask a page of messages to reload its history.
@@ -96,18 +96,18 @@ class Viewer:
         Used if lines were lost that can no longer be sent.
         """
         if self._search is not None and self._watching is not None:
-            self.tell("watching", self._watching)
+            self.queue_data("watching", self._watching)
 
-    def tell(self, kind: str, value: Any) -> None:
+    def queue_data(self, kind: str, value: Any) -> None:
         """Queue data that is not a line.
 
         Lists and dictionaries are merged with pending data of the same kind. Other values replace it.
         """
         if isinstance(value, list):
-            value = [*self._news.get(kind, ()), *value][-MOST_WAITING:]
+            value = [*self._queued.get(kind, ()), *value][-MOST_WAITING:]
         elif isinstance(value, dict):
-            value = {**self._news.get(kind, {}), **value}
-        self._news[kind] = value
+            value = {**self._queued.get(kind, {}), **value}
+        self._queued[kind] = value
         self._due.set()
 
     @property
@@ -141,7 +141,7 @@ class Viewer:
             self._due.clear()
             if self._sent - self._drawn >= MOST_FRAMES:
                 await self._until_drawn()
-            if self._waiting or self._news or self._skipped:
+            if self._waiting or self._queued or self._skipped:
                 return self._frame()
 
     async def _until_drawn(self) -> None:
@@ -157,7 +157,7 @@ class Viewer:
         self._sent += 1
         rows = [self._waiting.popleft().encoded for _ in range(min(len(self._waiting), FRAME_ROWS))]
         skipped, self._skipped = self._skipped, 0
-        news, self._news = self._news, {}
+        news, self._queued = self._queued, {}
         if self._waiting:
             self._due.set()
         head = orjson.dumps({"frame": self._sent, "skipped": skipped, **news})

@@ -71,23 +71,23 @@ class Silence:
             while True:
                 ready = yield wants
                 if not ready:
-                    self._wonder(begun)
+                    self._suspect(begun)
                 wants = work.send(ready)
         except StopIteration as end:
             return end.value
 
     def found(self) -> None:
         """Treat the database as unresponsive, because it did not even accept a connection."""
-        self._ask(time.monotonic() - PROBE_SECONDS)
+        self._probe(time.monotonic() - PROBE_SECONDS)
 
-    def _wonder(self, begun: float) -> None:
+    def _suspect(self, begun: float) -> None:
         self.refuse()
         if self._asked_at is None:
             now = time.monotonic()
             if now - max(begun, self._answered_at) >= max(SUSPECT_SECONDS, (now - begun) / SHARE):
-                self._ask(now)
+                self._probe(now)
 
-    def _ask(self, asked_at: float) -> None:
+    def _probe(self, asked_at: float) -> None:
         with self._changing:
             if self._asked_at is not None:
                 return

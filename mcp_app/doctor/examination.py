@@ -56,7 +56,7 @@ AREAS = (
 )
 
 
-class _Looking(threading.Thread):
+class _CheckThread(threading.Thread):
     """A daemon thread that runs ``work``. If it hangs, it is abandoned and ends with the process."""
 
     NAME = "mcp-doctor"
@@ -84,7 +84,7 @@ def examine(
     as an error.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
-    looking = [(area.name, _Looking(partial(_area, area, installation))) for area in areas]
+    looking = [(area.name, _CheckThread(partial(_area, area, installation))) for area in areas]
     found: list[Finding] = []
     for name, thread in looking:
         thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
@@ -107,7 +107,7 @@ def examine_alone(installation: Installation, seconds: float, areas: Iterable[Ar
 
     Raises Busy instead of waiting for it.
     """
-    left_behind = sum(thread.name == _Looking.NAME for thread in threading.enumerate())
+    left_behind = sum(thread.name == _CheckThread.NAME for thread in threading.enumerate())
     if left_behind > MOST_LEFT_BEHIND or not _alone.acquire(blocking=False):
         raise Busy
     try:
@@ -132,7 +132,7 @@ def _area(area: Area, installation: Installation) -> list[Finding]:
 def _check(area: Area, check: Check, installation: Installation) -> list[Finding]:
     """Return the findings of a check. A thread that exceeds the time limit is abandoned."""
     name = f"{area.name}.{check.__name__}"
-    thread = _Looking(partial(_within_reach, name, check, installation))
+    thread = _CheckThread(partial(_within_reach, name, check, installation))
     thread.join(area.seconds)
     if thread.is_alive():
         return [error(name, f"no answer within {area.seconds:g} s", HANGS)]

@@ -34,25 +34,25 @@ class Finding:
 
 def ok(check: str, text: str) -> Finding:
     """Return a finding that reports no problem."""
-    return Finding(check, Level.OK, _told(text))
+    return Finding(check, Level.OK, _redacted_line(text))
 
 
 def warning(check: str, text: str, remedy: str) -> Finding:
     """Return a finding about a setup that works, but is fragile or slow."""
-    return Finding(check, Level.WARNING, _told(text), remedy)
+    return Finding(check, Level.WARNING, _redacted_line(text), remedy)
 
 
 def error(check: str, text: str, remedy: str) -> Finding:
     """Return a finding about a fault or a security problem."""
-    return Finding(check, Level.ERROR, _told(text), remedy)
+    return Finding(check, Level.ERROR, _redacted_line(text), remedy)
 
 
 def skipped(check: str, text: str, remedy: str = "") -> Finding:
     """Return a finding for a check that could not run. ``text`` is the reason."""
-    return Finding(check, Level.SKIPPED, _told(text), remedy)
+    return Finding(check, Level.SKIPPED, _redacted_line(text), remedy)
 
 
-def _told(text: str) -> str:
+def _redacted_line(text: str) -> str:
     """Return text as one line without credentials.
 
     Messages of drivers may contain an address with a password.

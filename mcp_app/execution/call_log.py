@@ -55,7 +55,7 @@ class CallLogPage:
     position: Position | None = None
 
 
-def said(session_id: str, stream: str, after: Position | None = None) -> CallLogPage:
+def log_page(session_id: str, stream: str, after: Position | None = None) -> CallLogPage:
     """Return the log lines of a call after a position: at most a few hundred, without secrets.
 
     Return an empty page if the stream has been deleted, and if the server runs without Redis. Raise

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import connected, publish_now
-from mcp_app.execution.background.celery import hand_on_new
-from mcp_app.execution.background.ended_notes import CANCELLED
+from mcp_app.execution.background.celery import enqueue_new
+from mcp_app.execution.background.ended_log import CANCELLED
 from mcp_app.execution.stored import pending_approvals, records, stored_answers
 from mcp_app.execution.stored.approval_rules import ApprovalRules
 from mcp_app.execution.stored.call_record import CallRecord, record
@@ -42,7 +42,7 @@ def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
     with transaction.atomic():
         approved = pending_approvals.approve(call_id, by=_user_id(actor), reason=reason, four_eyes=four_eyes)
         if approved is None:
-            raise DecisionRefused(_what_happened(call_id))
+            raise DecisionRefused(_late_message(call_id))
         _audit(actor, "call.approve", approved, reason)
         transaction.on_commit(lambda: _start(approved))
 
@@ -59,7 +59,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
     answer = stored_answers.failed(call, f"{call.tool} was refused by an operator: {reason}")
     with transaction.atomic():
         if not pending_approvals.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
-            raise DecisionRefused(_what_happened(call_id))
+            raise DecisionRefused(_late_message(call_id))
         _audit(actor, "call.refuse", call, reason)
         transaction.on_commit(lambda: publish_now([call], answer, ended_as=CANCELLED))
 
@@ -84,7 +84,7 @@ def _user_id(actor: Any) -> int | None:
 def _open(call_id: UUID) -> Call:
     call = Call.objects.filter(pk=call_id, state=State.APPROVAL_NEEDED).first()
     if call is None:
-        raise DecisionRefused(_what_happened(call_id))
+        raise DecisionRefused(_late_message(call_id))
     return call
 
 
@@ -94,7 +94,7 @@ def _end(row: Call, reason: str) -> None:
             transaction.on_commit(lambda: publish_now([ended[0]], ended_as=CANCELLED))
 
 
-def _what_happened(call_id: UUID) -> str:
+def _late_message(call_id: UUID) -> str:
     """Return the message for a decision that came too late. It states what happened to the call."""
     call = Call.objects.select_related("decided_by").filter(pk=call_id).first()
     if call is None:
@@ -122,5 +122,5 @@ def _audit(actor: Any, action: str, call: CallRecord, reason: str) -> None:
 
 def _start(call: CallRecord) -> None:
     # Notify the client first, because messages of the tool must follow this notification.
-    connected(lambda streams: approval.tell(streams, call, approval.APPROVED, last=True))
-    hand_on_new(call)
+    connected(lambda streams: approval.notify(streams, call, approval.APPROVED, last=True))
+    enqueue_new(call)

@@ -27,7 +27,7 @@ _places = threading.BoundedSemaphore(MOST_WAITING)
 _stopping = threading.Event()
 
 
-def wait_for_word(call: Call, after: Position | None, seconds: float) -> Call:
+def wait_for_message(call: Call, after: Position | None, seconds: float) -> Call:
     """Wait up to ``seconds`` for a message after ``after`` or for the end of the call. Return the call.
 
     Return the call at once if all slots are in use or if the server runs without Redis. No database
@@ -42,7 +42,7 @@ def wait_for_word(call: Call, after: Position | None, seconds: float) -> Call:
             if _stopping.is_set():
                 break
             close_old_connections()
-            heard = _heard(call, after, min(left, LOOK_SECONDS))
+            heard = _message_arrived(call, after, min(left, LOOK_SECONDS))
             call = Call.objects.get(pk=call.pk)
     finally:
         _places.release()
@@ -59,7 +59,7 @@ def stop() -> None:
     _stopping.set()
 
 
-def _heard(call: Any, after: Position | None, seconds: float) -> bool:
+def _message_arrived(call: Any, after: Position | None, seconds: float) -> bool:
     deadline = monotonic() + seconds
     while (left := deadline - monotonic()) > 0 and not _stopping.is_set():
         try:

@@ -21,16 +21,16 @@ from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.current_snapshot import refreshed_view
 from mcp_app.execution.admission.gate import admit_now, look
 from mcp_app.execution.background import approval
-from mcp_app.execution.background.answer_streams import note_refused_now, publish_now
-from mcp_app.execution.background.celery import hand_on_new
-from mcp_app.execution.background.ended_notes import CANCELLED, RefusedCall
+from mcp_app.execution.background.answer_streams import log_refused_now, publish_now
+from mcp_app.execution.background.celery import enqueue_new
+from mcp_app.execution.background.ended_log import CANCELLED, RefusedCall
 from mcp_app.execution.stored import cancelling, pending_approvals, records, request_ids, stored_answers
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.approval_rules import ApprovalRules
 from mcp_app.execution.stored.call_record import (
     CallRecord,
     NewCall,
-    cancel_news,
+    cancel_broadcast,
     digest,
     record,
     request_key,
@@ -100,7 +100,7 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
         ended = records.cancel_idle(call, answer)
         _audit(actor, "call.stop", call, {"reason": reason, "was": call.state})
         transaction.on_commit(
-            lambda: publish_now([call], answer, ended_as=CANCELLED) if ended else _tell_worker(call, reason)
+            lambda: publish_now([call], answer, ended_as=CANCELLED) if ended else _notify_worker(call, reason)
         )
     return True
 
@@ -123,7 +123,7 @@ def _cancel_all(call_ids: list[UUID], actor: Any, reason: str) -> None:
         details = {str(call.id): {"reason": reason, "was": call.state} for call in (*ended, *running)}
         audit_each(actor=actor, action="call.stop", object_kind="call", details=details)
         for call in running:
-            transaction.on_commit(partial(_tell_worker, call, reason))
+            transaction.on_commit(partial(_notify_worker, call, reason))
         if ended:
             transaction.on_commit(lambda: publish_now(ended, ended_as=CANCELLED))
 
@@ -181,7 +181,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     Raise RetryRefused.
     """
     old = records.find(call_id)
-    if old is None or not old.is_over:
+    if old is None or not old.is_finished:
         raise RetryRefused("Only a call that is over can be made again.")
     session_id = f"operator-{secrets.token_hex(16)}"
     asked = RefusedCall(session_id, old.principal, old.request_id, old.tool, old.arguments)
@@ -191,7 +191,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
             with transaction.atomic():
                 call, _ = _accepted(new)
                 _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
-                transaction.on_commit(lambda: hand_on_new(call))
+                transaction.on_commit(lambda: enqueue_new(call))
     except McpError as refusal:
         raise RetryRefused(refusal.message, refusal.refusal, refusal.retry_after) from None
     return call.id
@@ -262,7 +262,7 @@ def start_call(
             call, is_new = _accepted(new)
             if is_new:
                 _audit(actor, "call.start", call, {"tool": call.tool})
-                transaction.on_commit(lambda: hand_on_new(call))
+                transaction.on_commit(lambda: enqueue_new(call))
         return (call.id, True) if is_new else _repeated(call, tool, arguments)
 
 
@@ -282,7 +282,7 @@ def _refusals(call: RefusedCall, words: Mapping[Code, str]) -> Iterator[None]:
         if (text := words.get(code)) is not None:
             text = text.format(tool=call.tool[:128], words=error.message)
             error = refused(code, text, error.retry_after)
-        note_refused_now(call, error)
+        log_refused_now(call, error)
         raise error from None
 
 
@@ -334,5 +334,5 @@ def _audit(actor: Any, action: str, call: CallRecord, detail: dict[str, Any]) ->
     audit(actor=actor, action=action, object_kind="call", object_key=str(call.id), detail=detail)
 
 
-def _tell_worker(call: CallRecord, reason: str) -> None:
-    announce("cancel", cancel_news(call, reason))
+def _notify_worker(call: CallRecord, reason: str) -> None:
+    announce("cancel", cancel_broadcast(call, reason))

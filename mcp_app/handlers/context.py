@@ -140,7 +140,7 @@ class RequestContext(Asked):
 
         return spent_first
 
-    def note(self, mark: str, target: str) -> None:
+    def log_mark(self, mark: str, target: str) -> None:
         """Write a line of the kind ``mark`` to the message log.
 
         The request itself is logged with its answer.
@@ -150,10 +150,10 @@ class RequestContext(Asked):
             self.session.record_id, principal, "in", mark, self.payload, self.method, request_id, target
         )
 
-    def note_if_waiting(self, call: CallRecord) -> None:
+    def log_if_waiting(self, call: CallRecord) -> None:
         """Log that the request's background call waits for approval, or for a long time for a worker."""
         if self.services.log.enabled:
-            note = partial(self.note, "waiting", call.tool)
+            note = partial(self.log_mark, "waiting", call.tool)
             self.services.background.waiting.accepted(call, len(self.payload), note)
 
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:

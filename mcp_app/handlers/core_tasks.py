@@ -126,8 +126,8 @@ async def result(context: RequestContext, params: Params) -> Result:
     _, call = await _task(context, params)
     log, said_by = context.services.log, (context.session.record_id, context.principal.key)
     facts = (context.method, str(context.request_id), call.tool)
-    if not call.is_over:
-        context.note("running", call.tool)
+    if not call.is_finished:
+        context.log_mark("running", call.tool)
         stream, start = await context.services.background.wait_for_task(
             call, context.session.id, context.request_id
         )

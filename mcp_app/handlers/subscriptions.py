@@ -56,7 +56,7 @@ class TaskChanges:
         return True
 
 
-# The kinds by member of the filter. ``Subscriptions.tell`` sends their notifications.
+# The kinds by member of the filter. ``Subscriptions.notify`` sends their notifications.
 KINDS: Mapping[str, SubscriptionKind] = {RESOURCES: ResourceUpdates(), TASK_IDS: TaskChanges()}
 
 

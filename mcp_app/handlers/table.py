@@ -35,7 +35,7 @@ MODERN: dict[str, Handler] = {**BOTH, "server/discover": lifecycle.discover}
 QUICK: dict[str, QuickHandler] = {
     "ping": lifecycle.ping,
     "tools/list": tools.list_tools,
-    "tools/call": tools.call_at_once,
+    "tools/call": tools.call_inline,
     "prompts/list": prompts.list_prompts,
     "resources/list": resources.list_resources,
     "resources/templates/list": resources.list_templates,

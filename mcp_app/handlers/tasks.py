@@ -70,7 +70,7 @@ async def create(
     with context.telemetry(entry.name, meta) as telemetry:
         new = _new_task(context, entry, arguments, carried(meta, telemetry.context), inputs)
         call, start = await services.background.accept(new, inputs)
-    context.note_if_waiting(call)
+    context.log_if_waiting(call)
     answer = b""
     if not call.waits_for_approval:
         # TASKX-22: if the call finishes within the grace period, the client needs no further request.

@@ -43,7 +43,7 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
         tasks.require(context)
     core_tasks.check(context, params, entry)
     if refusal is not None:
-        return _told(context, params, refusal)
+        return _refusal_result(context, params, refusal)
     if entry.fixed_arguments:
         arguments = {**arguments, **entry.fixed_arguments}
     # The members of a batch share one stream, so their calls must run in this process.
@@ -56,7 +56,7 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
     return None
 
 
-def call_at_once(context: Asked, params: Params) -> Result | McpError:
+def call_inline(context: Asked, params: Params) -> Result | McpError:
     """Return the result of a tool that neither waits nor takes a context.
 
     For other calls, return None without effect.
@@ -69,7 +69,7 @@ def call_at_once(context: Asked, params: Params) -> Result | McpError:
     version, (entry, arguments) = context.session.version, found
     try:
         runner = context.services.calls.runner
-        result = copy_context().run(runner.run_at_once, entry, arguments, version)
+        result = copy_context().run(runner.run_inline, entry, arguments, version)
     except McpError as error:
         return error  # If it were raised, the caller would assume that the tool did not run.
     return downlevel.result("tools/call", result, version)
@@ -105,7 +105,7 @@ def _inline(context: Asked, params: Params, *, may_wait: bool) -> tuple[ToolEntr
     return entry, {**arguments, **entry.fixed_arguments} if entry.fixed_arguments else arguments
 
 
-def _told(context: RequestContext, params: Params, refusal: McpError) -> Result:
+def _refusal_result(context: RequestContext, params: Params, refusal: McpError) -> Result:
     """Return a refusal as a tool error if the model should read it, else raise it (TOOL-09, TOOL-10).
 
     If the client asked for a task, no result could contain the tool error, so the refusal is raised. Before
@@ -131,7 +131,7 @@ async def _queue(
         else:
             await _accept(context, params, entry, arguments)
     except McpError as refusal:
-        return _told(context, params, refusal)
+        return _refusal_result(context, params, refusal)
     return None
 
 
@@ -142,7 +142,7 @@ async def _run_admitted(
     try:
         await context.services.background.gate.admit_inline(call)
     except McpError as refusal:
-        return _told(context, params, refusal)
+        return _refusal_result(context, params, refusal)
     _run(context, params, entry, arguments)
     return None
 
@@ -169,7 +169,7 @@ async def _accept(
             ),
             inputs,
         )
-    context.note_if_waiting(call)
+    context.log_if_waiting(call)
     context.reply.follow(call.stream, start.epoch)
 
 

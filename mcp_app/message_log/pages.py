@@ -150,7 +150,7 @@ def tally(asked: dict[str, Any], newest: MessagePage | None = None) -> Tally:
         rows = [tuple(getattr(message, name) for name in COUNTS) for message in reversed(newest.messages)]
         whole = not newest.looked_at
     else:
-        rows, whole = _told(asked, newest)
+        rows, whole = _counted_rows(asked, newest)
     hits = min(len(rows), COUNTED)
     clients = client_names(row[-1] for row in rows[:COUNTED] if row[-1])
     values: dict[str, list[tuple[str, int]]] = {}
@@ -164,7 +164,7 @@ def tally(asked: dict[str, Any], newest: MessagePage | None = None) -> Tally:
     return Tally(hits, whole, values, others)
 
 
-def _told(asked: dict[str, Any], newest: MessagePage | None) -> tuple[list[Any], bool]:
+def _counted_rows(asked: dict[str, Any], newest: MessagePage | None) -> tuple[list[Any], bool]:
     """Return the counted columns of at most COUNTED + 1 messages.
 
     The second item is True if these are all matching messages.

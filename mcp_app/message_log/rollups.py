@@ -63,7 +63,7 @@ def write(tally: RollupCells) -> None:
         _execute(_add_rollup(tuple(place - FIRST_BUCKET for place in used)), rows)
 
 
-def note_places(messages: Iterable[Message]) -> None:
+def record_id_ranges(messages: Iterable[Message]) -> None:
     """Store the lowest and highest message id of each minute."""
     places: dict[datetime, list[int]] = {}
     for message in messages:

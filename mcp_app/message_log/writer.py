@@ -131,7 +131,7 @@ def _write_or_skip(batch_id: str, encoded: bytes, counted: Counted) -> None:
         log.error("Log batch %s cannot be written and was skipped: %s", batch_id, error)  # noqa: TRY400
         now, size = clock.utcnow(), _size(encoded)
         mark = Message.objects.create(at=now, direction="in", kind="skipped", skipped=size)
-        rollups.note_places([mark])
+        rollups.record_id_ranges([mark])
         counted.tally.add_unknown(now.timestamp(), size)
     else:
         counted.merge(written)
@@ -164,7 +164,7 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
                 counted.add(message)
         messages[0].skipped = batch["skipped"]
         _count_skipped(counted.tally, batch, messages[0].at.timestamp())
-        rollups.note_places(Message.objects.bulk_create(messages, batch_size=200))
+        rollups.record_id_ranges(Message.objects.bulk_create(messages, batch_size=200))
         _seen(messages)
     return counted
 

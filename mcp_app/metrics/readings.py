@@ -50,13 +50,13 @@ class Readings:
 async def read(streams: Streams, metrics: MetricsReporter, redis_url: str, calls: OpenCalls) -> Readings:
     """Read all sources. A source that does not answer within seconds has the value None."""
     found = Readings()
-    await asyncio.gather(_ask_database(found, calls), _ask_streams(found, streams, metrics))
+    await asyncio.gather(_read_database(found, calls), _read_streams(found, streams, metrics))
     if redis_url and found.totals is not None:
-        await _ask_queues(found, redis_url)
+        await _read_queues(found, redis_url)
     return found
 
 
-async def _ask_database(found: Readings, calls: OpenCalls) -> None:
+async def _read_database(found: Readings, calls: OpenCalls) -> None:
     asking = asyncio.get_running_loop().run_in_executor(_threads, _counted, calls)
     try:
         found.calls, found.queues = await asyncio.wait_for(asking, DATABASE_SECONDS)
@@ -69,7 +69,7 @@ def _counted(calls: OpenCalls) -> tuple[Counter[tuple[str, str]], list[str]]:
     return calls()
 
 
-async def _ask_streams(found: Readings, streams: Streams, metrics: MetricsReporter) -> None:
+async def _read_streams(found: Readings, streams: Streams, metrics: MetricsReporter) -> None:
     # Report the latest counts of this process first. The counts of other processes are at most a second
     # old.
     await metrics.report()
@@ -83,7 +83,7 @@ async def _ask_streams(found: Readings, streams: Streams, metrics: MetricsReport
         found.memory = await streams.metrics.memory()
 
 
-async def _ask_queues(found: Readings, redis_url: str) -> None:
+async def _read_queues(found: Readings, redis_url: str) -> None:
     jobs, presence = _redis(redis_url)
     try:
         found.jobs = await asyncio.to_thread(jobs.depths, found.queues)

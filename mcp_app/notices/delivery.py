@@ -37,12 +37,12 @@ BY_JOB: Final = (NotificationChannel.Way.EMAIL, NotificationChannel.Way.WEBHOOK)
 log = logging.getLogger("mcp.notices")
 
 
-def run_forever(stop: threading.Event, hand_on: Callable[[int], bool]) -> None:
+def run_forever(stop: threading.Event, enqueue: Callable[[int], bool]) -> None:
     """Look for new tasks until ``stop`` is set. Retries when the database or the broker is unavailable."""
     while not stop.wait(LOOK_SECONDS):
         try:
             with undivided():  # The thread runs in a worker's main process, which forks.
-                look(hand_on)
+                enqueue_due(enqueue)
         except DatabaseError as error:
             log.warning("Notifications are postponed: %s", error)
         except Exception:
@@ -53,7 +53,7 @@ def run_forever(stop: threading.Event, hand_on: Callable[[int], bool]) -> None:
             close_old_connections()
 
 
-def look(hand_on: Callable[[int], bool]) -> int:
+def enqueue_due(enqueue: Callable[[int], bool]) -> int:
     """Queue a job for each channel that has new tasks. Return the number of jobs."""
     due = NotificationChannel.objects.filter(way__in=BY_JOB, due_at__lte=clock.now())
     channels = list(due.exclude(kinds=[]).select_related("user")[:MOST_CHANNELS])
@@ -61,7 +61,7 @@ def look(hand_on: Callable[[int], bool]) -> int:
         return 0
     needs = present({kind for channel in channels for kind in channel.kinds})
     return sum(
-        bool(_unsaid(channel, needs)) and _claim(channel) and hand_on(channel.pk) for channel in channels
+        bool(_unsent(channel, needs)) and _claim(channel) and enqueue(channel.pk) for channel in channels
     )
 
 
@@ -71,7 +71,7 @@ def deliver(channel_id: int) -> bool:
     if channel is None or not channel.kinds:
         return False
     needs = present(set(channel.kinds))
-    unsaid = _unsaid(channel, needs)
+    unsaid = _unsent(channel, needs)
     if not unsaid:
         return False
     try:
@@ -79,7 +79,7 @@ def deliver(channel_id: int) -> bool:
     except Exception as error:  # noqa: BLE001 - a project's way for mail may raise anything; its owner reads it
         _failed(channel, needs, error)
         return False
-    _told(channel, needs, sent_at=clock.now(), error="", error_at=None)
+    _record_sent(channel, needs, sent_at=clock.now(), error="", error_at=None)
     return True
 
 
@@ -102,7 +102,7 @@ def send_test(*, user: Any, way: str) -> str:
     try:
         _send(channel, [test])
     except Exception as error:  # noqa: BLE001 - as above
-        words = _words(error)
+        words = _reason(error)
         mine.update(error=words, error_at=clock.now())
         return words
     mine.update(sent_at=clock.now(), error="", error_at=None)
@@ -116,11 +116,11 @@ def _send(channel: NotificationChannel, needs: Sequence[Attention]) -> None:
         webhook.send(channel.address, channel.secret, needs)
 
 
-def _words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return marked(f"{error}" or type(error).__name__)[:300]
 
 
-def _unsaid(channel: NotificationChannel, needs: Collection[Attention]) -> list[Attention]:
+def _unsent(channel: NotificationChannel, needs: Collection[Attention]) -> list[Attention]:
     told = set(channel.told)
     fresh = [need for need in needs if need.kind in channel.kinds and need.key not in told]
     return for_person(channel.user, fresh) if fresh else []
@@ -132,7 +132,7 @@ def _claim(channel: NotificationChannel) -> bool:
     return bool(mine.update(due_at=clock.now(PAUSE_SECONDS)))
 
 
-def _told(channel: NotificationChannel, needs: Collection[Attention], **more: object) -> None:
+def _record_sent(channel: NotificationChannel, needs: Collection[Attention], **more: object) -> None:
     now = [need.key for need in needs]
     before = [key for key in channel.told if key not in set(now)]
     kept = [*now, *before][:MOST_KEPT]
@@ -144,11 +144,11 @@ def _told(channel: NotificationChannel, needs: Collection[Attention], **more: ob
 
 def _failed(channel: NotificationChannel, needs: Collection[Attention], error: Exception) -> None:
     """Schedule a retry with exponential backoff. After the last retry, the tasks are recorded as sent."""
-    words = _words(error)
+    words = _reason(error)
     log.warning("A notification by %s for user %s failed: %s", channel.way, channel.user_id, words)
     said = {"error": words, "error_at": clock.now()}
     if channel.tries + 1 >= MOST_TRIES:
-        _told(channel, needs, **said)
+        _record_sent(channel, needs, **said)
         return
     pause = PAUSE_SECONDS * 2**channel.tries
     same = NotificationChannel.objects.filter(pk=channel.pk, kinds=channel.kinds, address=channel.address)

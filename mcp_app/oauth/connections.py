@@ -86,7 +86,7 @@ def allow(consent: Consent, code: str) -> Connection:
             code_challenge=consent.code_challenge,
             expires_at=now + timedelta(seconds=CODE_SECONDS),
         )
-        note_connection(consent.user, "oauth.allow", connection)
+        audit_connection(consent.user, "oauth.allow", connection)
     return connection
 
 
@@ -325,7 +325,7 @@ def disable(client: Client, *, actor: Any) -> EndedWork:
     """Disable a client and end its connections. The client cannot connect again until it is enabled."""
     with transaction.atomic():
         Client.objects.filter(pk=client.pk).update(disabled_at=clock.utcnow())
-        note_client(actor, "oauth.client_disable", client)
+        audit_client(actor, "oauth.client_disable", client)
         rows = Connection.objects.filter(client=client, revoked_at=None).order_by("pk")
         return end_each(list(rows.select_related("user", "client")), "client switched off", actor=actor)
 
@@ -334,7 +334,7 @@ def enable(client: Client, *, actor: Any) -> None:
     """Enable a client. The ended connections stay ended, so people must connect the client again."""
     with transaction.atomic():
         Client.objects.filter(pk=client.pk).update(disabled_at=None)
-        note_client(actor, "oauth.client_enable", client)
+        audit_client(actor, "oauth.client_enable", client)
 
 
 def find_principal(token: str) -> Principal | None:
@@ -350,7 +350,7 @@ def find_principal(token: str) -> Principal | None:
     path = path_of(connection.resource)
     if not usable or not path:
         return None
-    _note_used(connection)
+    _record_use(connection)
     held = scopes.widened(row.scope.split())
     return Principal(
         key=principal_key(connection),
@@ -370,7 +370,7 @@ def principal_key(connection: Connection) -> str:
     return f"user:{connection.user_id}{OF_CLIENT}{connection.client_id}"
 
 
-def _note_used(connection: Connection) -> None:
+def _record_use(connection: Connection) -> None:
     """Record the time of use, at most once a minute.
 
     The token is looked up every few seconds, so recording each look-up would cost too many writes.
@@ -383,7 +383,7 @@ def _note_used(connection: Connection) -> None:
         Client.objects.filter(unnoted, pk=connection.client_id).update(last_used_at=now)
 
 
-def note_connection(actor: Any, action: str, connection: Connection, **more: Any) -> None:
+def audit_connection(actor: Any, action: str, connection: Connection, **more: Any) -> None:
     audit(
         actor=actor,
         action=action,
@@ -401,7 +401,7 @@ def _detail(connection: Connection) -> dict[str, str]:
     }
 
 
-def note_client(actor: Any, action: str, client: Client, **more: Any) -> None:
+def audit_client(actor: Any, action: str, client: Client, **more: Any) -> None:
     audit(
         actor=actor,
         action=action,

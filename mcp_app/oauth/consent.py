@@ -29,7 +29,7 @@ from mcp_app.auth.own_addresses import path_of, resource
 from mcp_app.database import clock
 from mcp_app.metrics import tally
 from mcp_app.oauth import documents, error_descriptions, redirects, single_use
-from mcp_app.oauth.connections import note_client
+from mcp_app.oauth.connections import audit_client
 from mcp_app.oauth.documents import DocumentRefused
 from mcp_app.oauth.grants import CHALLENGE, CLIENT_ID, core, find_client, resource_of
 from mcp_app.oauth.metadata import issuer, only_when_offered
@@ -190,7 +190,7 @@ def _shown(request: HttpRequest, asked: AuthorizationRequest) -> HttpResponse:
         "redirect": redirects.origin_of(asked.redirect_uri),
         "loopback": redirects.is_loopback(asked.redirect_uri),
         "only_loopback": all(map(redirects.is_loopback, own)),
-        "scopes": [(scope, scopes.WORDS[scope]) for scope in asked.scopes],
+        "scopes": [(scope, scopes.DESCRIPTIONS[scope]) for scope in asked.scopes],
         "resource": resource(request.META.get("HTTP_HOST", ""), path_of(asked.credentials["resource"])),
         "ticket": ticket,
     }
@@ -221,9 +221,9 @@ def _answered(request: HttpRequest) -> HttpResponse:
     is_allowed = request.POST.get("decision") == "allow"
     tally.note("oauth_consent", "allowed" if is_allowed else "denied")
     if not is_allowed:
-        note_client(request.user, "oauth.deny", client, scope=scopes.in_order(found["scopes"]))
+        audit_client(request.user, "oauth.deny", client, scope=scopes.in_order(found["scopes"]))
         denied = AccessDeniedError(state=credentials["state"])
-        return _redirected(request, credentials["redirect_uri"], _told(denied))
+        return _redirected(request, credentials["redirect_uri"], _error_parameters(denied))
     try:
         url, *_ = core.create_authorization_response(request, found["scopes"], dict(credentials), allow=True)
     except OAuthToolkitError as error:
@@ -242,7 +242,7 @@ def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
     shows the error and a link, because a stranger may have chosen the address.
     """
     client = find_client(request.GET.get("client_id", ""))
-    error = _told(back.error)
+    error = _error_parameters(back.error)
     if client is not None and (_is_trusted(client) or redirects.is_loopback(back.redirect_uri)):
         return _redirected(request, back.redirect_uri, error)
     context = {
@@ -253,7 +253,7 @@ def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
     return page(request, "mcp_oauth/refused.html", context, status=400)
 
 
-def _told(error: OAuth2Error) -> dict[str, str]:
+def _error_parameters(error: OAuth2Error) -> dict[str, str]:
     """Return the parameters of an error response."""
     told = dict(error.twotuples)
     return {**told, "error_description": error_descriptions.explained(error.error, error.description)}

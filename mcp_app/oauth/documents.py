@@ -22,7 +22,7 @@ from mcp_app.database import clock
 from mcp_app.egress.client import Fetched, fetch
 from mcp_app.egress.policy import EgressError, Policy
 from mcp_app.metrics import tally
-from mcp_app.oauth.connections import note_client
+from mcp_app.oauth.connections import audit_client
 from mcp_app.oauth.models import Client
 from mcp_app.oauth.registration import MAX_UNUSED, RegistrationRefused, metadata_of, new_client
 
@@ -187,9 +187,9 @@ def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: i
         with transaction.atomic():
             client.save()
             if known is None:
-                note_client(None, "oauth.client_register", client)
+                audit_client(None, "oauth.client_register", client)
             elif before != (client.name, client.redirect_uris):
-                note_client(None, "oauth.client_change", client, before=list(before))
+                audit_client(None, "oauth.client_change", client, before=list(before))
     except IntegrityError:  # A concurrent request stored the same new client.
         client = Client.objects.get(client_id=client_id)
     return client

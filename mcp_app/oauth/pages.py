@@ -77,7 +77,9 @@ def apps(request: HttpRequest) -> HttpResponse:
             "connection": each,
             "verified": each.client.verified,
             "document": each.client.registration_source == Client.RegistrationSource.CIMD,
-            "words": [scopes.WORDS[scope] for scope in each.scope.split() if scope in scopes.WORDS],
+            "words": [
+                scopes.DESCRIPTIONS[scope] for scope in each.scope.split() if scope in scopes.DESCRIPTIONS
+            ],
         }
         for each in live
     ]

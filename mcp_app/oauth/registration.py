@@ -15,7 +15,7 @@ from mcp_app import conf
 from mcp_app.database import clock
 from mcp_app.models.audit import stored_user
 from mcp_app.oauth import redirects, secrets
-from mcp_app.oauth.connections import CLIENT_ENTERED, note_client
+from mcp_app.oauth.connections import CLIENT_ENTERED, audit_client
 from mcp_app.oauth.models import Client
 from mcp_app.protocol.rate_window import client_network
 
@@ -134,7 +134,7 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
         client = new_client(metadata, Client.RegistrationSource.DCR, secret)
         client.network, client.registration = network, digest
         client.save()
-        note_client(None, "oauth.client_register", client, network=network)
+        audit_client(None, "oauth.client_register", client, network=network)
     return client, secret
 
 
@@ -148,7 +148,7 @@ def create_client(metadata: Metadata, *, actor: Any) -> tuple[Client, str]:
         client = new_client(metadata, Client.RegistrationSource.MANUAL, secret)
         client.entered_by = stored_user(actor)
         client.save()
-        note_client(actor, CLIENT_ENTERED, client)
+        audit_client(actor, CLIENT_ENTERED, client)
     return client, secret
 
 

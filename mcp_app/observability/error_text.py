@@ -31,23 +31,23 @@ MARKS: Final = ".,:;!?()[]…"
 VARIED: Final = "…"
 
 
-def said_in(answer: str) -> str:
+def message_in(answer: str) -> str:
     """Return at most LONGEST_WORDS characters of the text of a logged error answer, or ""."""
     # An answer may contain an escaped NUL, which PostgreSQL cannot store in text.
-    return _said_in(answer)[:LONGEST_WORDS].replace("\x00", "\N{SYMBOL FOR NULL}")
+    return _message_in(answer)[:LONGEST_WORDS].replace("\x00", "\N{SYMBOL FOR NULL}")
 
 
-def _said_in(answer: str) -> str:
+def _message_in(answer: str) -> str:
     if len(answer) <= LONGEST_READ:
         try:
-            return _words(orjson.loads(answer))
+            return _message(orjson.loads(answer))
         except orjson.JSONDecodeError:
             pass
     found = _FIRST_TEXT.search(answer, 0, LONGEST_READ)
     return _unescaped(found[1]) if found else ""
 
 
-def _words(answer: Any) -> str:
+def _message(answer: Any) -> str:
     """Return the message of an error or the first text of a result, or "" for other JSON."""
     if not isinstance(answer, dict):
         return ""

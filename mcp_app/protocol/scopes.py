@@ -16,14 +16,14 @@ PROMPTS: Final = "mcp:prompts"
 ADMIN: Final = "mcp:admin"
 
 # In the order of display. The consent page shows these texts.
-WORDS: Final = {
+DESCRIPTIONS: Final = {
     MCP: "Connect, and see which tools, resources and prompts there are",
     TOOLS: "Call tools as you: what they read, change or send is done in your name",
     RESOURCES: "Read resources",
     PROMPTS: "Use prompts",
     ADMIN: "Administer this server as far as you may: its catalogue, keys, calls and figures",
 }
-ALL: Final = tuple(WORDS)
+ALL: Final = tuple(DESCRIPTIONS)
 EVERY: Final = " ".join(ALL)
 # The scopes that a client should request first. They are sufficient for clients that cannot add scopes
 # later.
@@ -88,10 +88,10 @@ def in_order(scopes: Iterable[str]) -> str:
     return " ".join(scope for scope in ALL if scope in held)
 
 
-def words_of(user: str) -> dict[str, str]:
+def descriptions_for(user: str) -> dict[str, str]:
     """Return the texts for a credential that acts as another person. ``user`` is the name of that person."""
     return {
-        **WORDS,
+        **DESCRIPTIONS,
         TOOLS: f"Call tools as {user}: what they read, change or send is done in that user's name",
         ADMIN: f"Administer this server as far as {user} may: its catalogue, keys, calls and figures",
     }

@@ -21,16 +21,16 @@ class Clients:
         """Create the reporter. A record ends after ``idle_seconds`` without activity."""
         self._log = log
         self._again = idle_seconds * AGAIN
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
 
-    def seen(self, exchange: Exchange, user_id: int | None, address: str) -> None:
+    def report(self, exchange: Exchange, user_id: int | None, address: str) -> None:
         """Report the client of a request and its network address, unless it has been reported recently."""
-        told, now = self._told.get(exchange.record_id), monotonic()
+        told, now = self._reported.get(exchange.record_id), monotonic()
         if told is not None and now - told < self._again:
             return
-        if len(self._told) >= MOST:
-            self._told.clear()
-        self._told[exchange.record_id] = now
+        if len(self._reported) >= MOST:
+            self._reported.clear()
+        self._reported[exchange.record_id] = now
         self._log.fact(
             "session.opened",
             session=exchange.record_id,

@@ -46,7 +46,7 @@ class Sessions:
 
     def start(self) -> None:
         """Subscribe to broadcasts about sessions that other processes send."""
-        self._streams.hub.subscribe("session", self._heard)
+        self._streams.hub.subscribe("session", self._on_broadcast)
 
     @property
     def held(self) -> int:
@@ -137,7 +137,7 @@ class Sessions:
 
     async def change(self, session: LiveSession, **fields: str) -> None:
         """Store changed fields of a session and notify the other processes."""
-        await self._streams.sessions.update(session.id, fields, self._news(session.id, "changed"))
+        await self._streams.sessions.update(session.id, fields, self._broadcast_about(session.id, "changed"))
         stored = {"log_level": session.log_level, "announced": str(session.announced)}
         stored["initialized"] = "1" if session.initialized else "0"
         session.refresh(stored | fields)
@@ -158,7 +158,7 @@ class Sessions:
         Its streams close, its calls stop and its id gets 404 (SES-07, R23).
         """
         store, seconds = self._streams.sessions, self._settings.tombstone_seconds
-        news = self._news(session_id, "ended", reason=reason)
+        news = self._broadcast_about(session_id, "ended", reason=reason)
         principal_key = await store.end(session_id, seconds, news)
         self._forget(session_id)  # Done first, because the following steps may fail.
         if principal_key:
@@ -175,13 +175,13 @@ class Sessions:
             HAD_CALLS,
             self._settings.tombstone_seconds,
             _places(session.principal_key),
-            self._news(session.id, "ended", reason=reason),
+            self._broadcast_about(session.id, "ended", reason=reason),
         )
         if ended:
             self._forget(session.id)
         return ended
 
-    def _news(self, session_id: str, what: str, **more: str) -> Broadcast:
+    def _broadcast_about(self, session_id: str, what: str, **more: str) -> Broadcast:
         """Return the broadcast about a session. The process that sends the broadcast ignores it."""
         return "session", {"session": session_id, "what": what, "by": self._own_name, **more}
 
@@ -221,7 +221,7 @@ class Sessions:
         for callback in self.on_end:
             callback(session_id)
 
-    def _heard(self, payload: dict[str, Any]) -> None:
+    def _on_broadcast(self, payload: dict[str, Any]) -> None:
         session_id = payload.get("session")
         # Broadcasts may have been missed, so every cached copy must be checked again at its next use.
         if session_id is None:

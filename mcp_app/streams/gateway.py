@@ -79,7 +79,7 @@ class Streams:
         hub = RedisHub(url, batch, channels, log.heads, slow_poll=limits.slow_poll)
         # Let readers try again as soon as Redis is back.
         batch.on_up = hub.watchers.wake_all
-        batch.on_close = kept.tell_notes
+        batch.on_close = kept.send_pending
         return cls(
             log=log,
             hub=hub,

@@ -118,9 +118,9 @@ class RedisHub:
     def _subscribe_missing(self) -> None:
         missing, self._missing = self._missing, []
         if self.is_up:
-            self._say("SUBSCRIBE", missing)
+            self._send_command("SUBSCRIBE", missing)
 
-    def _say(self, command: str, channels: list[str]) -> None:
+    def _send_command(self, command: str, channels: list[str]) -> None:
         for start in range(0, len(channels), CHANNELS_PER_COMMAND):
             self._connection.write(pack((command, *channels[start : start + CHANNELS_PER_COMMAND])))
 
@@ -131,7 +131,7 @@ class RedisHub:
         wanted = {self._channels.topic + topic for topic in ("resync", *self._callbacks)}
         wanted.update(self._channels.wake + waiter.session for waiter in self.watchers)
         self._subscribed = wanted
-        self._say("SUBSCRIBE", sorted(wanted))
+        self._send_command("SUBSCRIBE", sorted(wanted))
         self._resync()
 
     def _resync(self) -> None:
@@ -189,7 +189,7 @@ class RedisHub:
         gone = sorted(left & self._subscribed)
         self._subscribed.difference_update(gone)
         if self.is_up:
-            self._say("UNSUBSCRIBE", gone)
+            self._send_command("UNSUBSCRIBE", gone)
 
     async def _sweep(self) -> None:
         """Wake each watcher whose stream has newer events, because its wake-up was lost."""

@@ -264,7 +264,7 @@ class Client:
             while not reply.is_plain:
                 await reply.changed(WAIT_SECONDS)
                 for message in reply.take():
-                    await self._heard(orjson.loads(message), on_progress)
+                    await self._on_message(orjson.loads(message), on_progress)
         finally:
             reply.close()
             if not reply.answered:
@@ -311,12 +311,12 @@ class Client:
                     message = orjson.loads(event.data) if event.kind != "close" and event.data else {}
                     if message.get("id") == number and "method" not in message:
                         return unwrap(message)
-                    await self._heard(message, on_progress)
+                    await self._on_message(message, on_progress)
         finally:
             reader.close()
         raise RuntimeError("The stream ended without an answer.")
 
-    async def _heard(self, message: Params, on_progress: Handler | None) -> None:
+    async def _on_message(self, message: Params, on_progress: Handler | None) -> None:
         """Process a question or notification that arrived before the answer."""
         method, params = message.get("method"), message.get("params", {})
         if method is None:

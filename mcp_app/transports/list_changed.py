@@ -76,7 +76,7 @@ def _changed_lists(catalogue: Catalogue, announced: int) -> list[Notice]:
     ]
 
 
-def note(log: MessageLog, session: LiveSession, notices: list[Notice]) -> None:
+def log_notices(log: MessageLog, session: LiveSession, notices: list[Notice]) -> None:
     """Write the notifications to the message log."""
     for message, method in notices:
         log.single(session.id, session.principal_key, "out", "notification", message, method)

@@ -34,7 +34,7 @@ class LiveReport:
 
     def start(self) -> None:
         """Subscribe to announcements of viewers."""
-        self._process.attach_report(self._heard)
+        self._process.attach_report(self._on_watching)
 
     async def close(self) -> None:
         """Stop reporting."""
@@ -67,7 +67,7 @@ class LiveReport:
             "more": max(0, len(named) - MOST_SESSIONS),
         }
 
-    def _heard(self, payload: dict[str, Any]) -> None:
+    def _on_watching(self, payload: dict[str, Any]) -> None:
         if "resync" in payload:
             return
         self._watched_until = time.monotonic() + WATCHED_SECONDS

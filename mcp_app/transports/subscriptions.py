@@ -29,7 +29,7 @@ from mcp_app.protocol.features.tasks import TASK_IDS
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.transports.event_loop_turns import run_in_turns
-from mcp_app.transports.task_news import TaskNews
+from mcp_app.transports.task_updates import TaskUpdates
 
 CHANGED: Final = {kind: Notice(method) for kind, method in LIST_CHANGED.items()}
 # A member of the filter, and a name that the member lists.
@@ -87,7 +87,7 @@ class Subscription:
         if self._lists:
             self._wake()
 
-    def hear(self, key: Key, notice: Notice) -> None:
+    def receive(self, key: Key, notice: Notice) -> None:
         """Add or replace the pending notification about a name."""
         self._news[key] = notice
 
@@ -119,11 +119,11 @@ class Subscriptions:
         self._by_key: dict[Key, dict[Subscription, None]] = {}
         # The catalogue revision up to which changed resource contents were announced.
         self._revision = process.views.of(EVERYTHING).revision
-        self._tasks = TaskNews(
+        self._tasks = TaskUpdates(
             process.background,
-            lambda task_id: self.wanted(TASK_IDS, task_id),
+            lambda task_id: self.includes(TASK_IDS, task_id),
             lambda: self._named(TASK_IDS),
-            lambda task_id, notice: self.tell(TASK_IDS, task_id, notice),
+            lambda task_id, notice: self.notify(TASK_IDS, task_id, notice),
         )
         process.attach_subscriptions(self._catalogue_changed, self._resource_updated, self._tasks.on_change)
 
@@ -149,8 +149,8 @@ class Subscriptions:
             self._by_key.setdefault(key, {})[subscription] = None
         answer = acknowledgement(subscription.tag, granted)
         # Earlier changes count as well, so the current status of each task is sent (TASKX-16).
-        self._tasks.look(granted.get(TASK_IDS, ()))
-        self._note_opened(exchange, principal, address)
+        self._tasks.send_status(granted.get(TASK_IDS, ()))
+        self._log_opened(exchange, principal, address)
         seconds = perf_counter() - started
         self._process.counts.done(METHOD, "ok", "", seconds)
         if self._process.log.enabled:
@@ -194,16 +194,16 @@ class Subscriptions:
                 del self._by_key[key]
         self._process.log.fact("session.ended", session=subscription.id, reason=reason)
 
-    def wanted(self, member: str, name: str) -> bool:
+    def includes(self, member: str, name: str) -> bool:
         """Return True if a subscription includes a name. Changes of other names can be ignored."""
         return (member, name) in self._by_key
 
-    def tell(self, member: str, name: str, notice: Notice) -> None:
+    def notify(self, member: str, name: str, notice: Notice) -> None:
         """Notify the subscribers of a name. A newer notification replaces a pending one."""
         key = member, name
         listening = list(self._by_key.get(key, ()))
         for subscription in listening:
-            subscription.hear(key, notice)
+            subscription.receive(key, notice)
         run_in_turns(Subscription.wake, listening)
 
     def _named(self, member: str) -> list[str]:
@@ -222,9 +222,9 @@ class Subscriptions:
             # Broadcasts may have been missed, so every listed name counts as changed.
             uris = self._named(RESOURCES)
         for uri in uris:
-            self.tell(RESOURCES, uri, Notice(RESOURCE_UPDATED, {"uri": uri}))
+            self.notify(RESOURCES, uri, Notice(RESOURCE_UPDATED, {"uri": uri}))
 
-    def _note_opened(self, exchange: Negotiated, principal: Principal, address: str) -> None:
+    def _log_opened(self, exchange: Negotiated, principal: Principal, address: str) -> None:
         """Record the subscription as a session, so that operators can see and end it.
 
         The record has no fields, because a subscription cannot be resumed.

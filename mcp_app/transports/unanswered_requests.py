@@ -18,7 +18,7 @@ ERROR: Final = b'"error":{"code":%d,' % RequestCancelled.code
 LONGEST_HEAD: Final = 300
 
 
-async def note(streams: Streams, session_id: str, request_id: object) -> None:
+async def record(streams: Streams, session_id: str, request_id: object) -> None:
     """Record that a client expects no answer to a request, before the request is stopped.
 
     If Redis cannot store the record, the client receives an answer that the request was cancelled.

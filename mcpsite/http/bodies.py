@@ -99,7 +99,7 @@ class _Body:
             self.refusal = refusal
         else:
             if message["type"] == "http.request" and not message.get("more_body", False):
-                self._note_length()
+                self._add_length()
             return message
         return GONE
 
@@ -115,7 +115,7 @@ class _Body:
         if size > self._limit:
             raise _too_large(f"{self._limit} bytes")
 
-    def _note_length(self) -> None:
+    def _add_length(self) -> None:
         """Add the length of a chunked body (RFC 9112 section 7.1.3). Without it Django reads nothing."""
         self._whole = True
         headers = self.scope["headers"]

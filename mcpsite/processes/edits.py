@@ -54,7 +54,7 @@ class Edits:
         while changed_at(file) == before and not select.select([self.descriptor], [], [], 0.2)[0]:
             pass
 
-    def seen(self) -> None:
+    def reset(self) -> None:
         """Reset ``descriptor`` until the next edit."""
         with suppress(BlockingIOError):
             os.read(self.descriptor, 4096)

@@ -83,7 +83,7 @@ class Child:
             with suppress(BrokenPipeError):
                 os.write(self.permit_pipe, b"1" * missing)
 
-    def hear_nothing(self, seconds: float) -> bool:
+    def add_silence(self, seconds: float) -> bool:
         """Add ``seconds`` to the time without a heartbeat. Return True if the time exceeds the limit."""
         if self.permits == 0 or (self.loaded and self.permits == 1):
             return False  # It waits for permission.

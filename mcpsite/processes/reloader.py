@@ -41,7 +41,7 @@ class Reloader:
         self._trial: list[Child] = []
         self._ahead: list[Child] = []
         self._edited_at = 0.0
-        supervisor.attend(edits.descriptor, edits.seen)
+        supervisor.attend(edits.descriptor, edits.reset)
 
     def turn(self) -> None:
         """Handle edits, and check the processes on trial. Call this after every event."""
@@ -57,7 +57,7 @@ class Reloader:
         return [self._supervisor.try_out(program) for program in self._programs(self._generation)]
 
     def _try(self, changed: list[str]) -> None:
-        self._supervisor.say("up", f"{_named(changed)} changed: loading the edited code")
+        self._supervisor.write_log("up", f"{_named(changed)} changed: loading the edited code")
         self._discard(self._trial)
         with suppress(OSError):  # If the disk is full, the server must continue.
             self._fault_file.unlink(missing_ok=True)
@@ -91,7 +91,7 @@ class Reloader:
             self._trial.remove(child)
         if not self._trial:
             took = time.monotonic() - self._edited_at
-            self._supervisor.say("up", f"the edited code is served, {took:.1f} s after the edit")
+            self._supervisor.write_log("up", f"the edited code is served, {took:.1f} s after the edit")
 
     def _refuse(self, dead: list[Child]) -> None:
         """Discard the processes on trial, and report the fault."""
@@ -101,9 +101,9 @@ class Reloader:
             fault = CodeFault("", 0, text, (*(dead[0].withheld or ()), text))
             with suppress(OSError):
                 fault.write(self._fault_file)
-        self._supervisor.say("up", "the edited code cannot be loaded, the previous code keeps running:")
+        self._supervisor.write_log("up", "the edited code cannot be loaded, the previous code keeps running:")
         for line in fault.lines:
-            self._supervisor.say("up", f"  {line}")
+            self._supervisor.write_log("up", f"  {line}")
         self._discard(self._trial)
         self._trial = []
 

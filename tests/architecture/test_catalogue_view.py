@@ -16,7 +16,7 @@ USERS = {
     "loaded": {"mcp_app/execution/call_log.py"},
     "refresh": {
         "mcp_app/catalogue/snapshots/catalogue_refresher.py",
-        "mcp_app/execution/background/ended_notes.py",
+        "mcp_app/execution/background/ended_log.py",
     },
     "refresh_now": {"mcp_app/execution/worker/worker.py", "mcp_app/testing/client.py"},
     "refreshed_view": {"mcp_app/execution/services.py"},

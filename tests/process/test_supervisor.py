@@ -252,7 +252,7 @@ def test_ended_trial_is_not_restarted_and_output_is_shown_on_request(
     assert bench.printed.getvalue() == ""
     assert bench.pid("trial") == 0
     assert child.withheld == ["a mistake"]
-    bench.supervisor.tell_withheld(child)
+    bench.supervisor.write_withheld(child)
     assert bench.printed.getvalue() == "trial   | a mistake\n"
 
 

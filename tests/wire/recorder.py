@@ -263,7 +263,7 @@ def _around_stdio(recorder: Recorder) -> None:
 
 def _around_client(recorder: Recorder) -> None:
     """Record the in-process client of application tests, which has no transport."""
-    request, unwrap, hear = testing.Client.request, testing.unwrap, testing.Client._heard
+    request, unwrap, hear = testing.Client.request, testing.unwrap, testing.Client._on_message
 
     async def requested(self: testing.Client, method: str, *given: Any, **named: Any) -> Any:
         spoken = self.version if is_modern(self.version or LEGACY[0]) else self.server.get("protocolVersion")
@@ -288,7 +288,7 @@ def _around_client(recorder: Recorder) -> None:
         await hear(self, message, *rest)
 
     testing.Client.request = requested  # type: ignore[method-assign]
-    testing.Client._heard = heard  # type: ignore[method-assign]
+    testing.Client._on_message = heard  # type: ignore[method-assign]
     testing.unwrap = unwrapped
 
 

@@ -17,7 +17,7 @@ from mcp_app.admin.markup import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
 from mcp_app.database import clock as database_clock
 from mcp_app.execution.background.reaper import PUBLISH_SECONDS
-from mcp_app.execution.call_log import CallLogPage, Progress, redactor, said, write_position
+from mcp_app.execution.call_log import CallLogPage, Progress, log_page, redactor, write_position
 from mcp_app.execution.stored.records import LONGEST_LEASE
 from mcp_app.interface.text import marked
 from mcp_app.models import AuditEvent, Call
@@ -119,7 +119,7 @@ def is_unsent(call: Call) -> bool:
     return database_clock.utcnow() - call.finished_at > timedelta(seconds=PUBLISH_SECONDS)
 
 
-def lease_words(call: Call) -> str:
+def lease_text(call: Call) -> str:
     """Return the remaining time of the lease on the current attempt, or "-" if no worker has a lease."""
     left = database_clock.lease_left(call.lease_until)
     if left is None:
@@ -130,7 +130,7 @@ def lease_words(call: Call) -> str:
 def live(call: Call, after: Position | None = None) -> dict[str, Any]:
     """Return the live data of a call. ``after`` is the position of the last log line that the page shows."""
     try:
-        heard, note = said(call.session_id, call.stream, after), ""
+        heard, note = log_page(call.session_id, call.stream, after), ""
     except StreamsUnavailable:
         heard, note = CallLogPage(position=after), AWAY
     state, tone = state_of(call)
@@ -146,7 +146,7 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
         "wait": span(waited(call)),
         "duration": span(lasted(call)),
         "worker": marked(call.worker) or "-",
-        "lease": lease_words(call),
+        "lease": lease_text(call),
         "progress": _progress(call, heard.progress),
         "lines": [{"level": marked(line.level), "text": marked(line.text)} for line in heard.lines],
         "after": write_position(heard.position),

@@ -93,7 +93,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         elif asked_before:
             self._decide_chosen(request, verb)
             return None
-        return self._look(request, queryset, verb)
+        return self._confirm(request, queryset, verb)
 
     def _decide_chosen(self, request: HttpRequest, verb: str) -> None:
         """Decide the calls that the confirmation page listed, even if the queue has changed since."""
@@ -105,7 +105,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         if count := self.done_to_each(request, chosen, decide, DecisionRefused):
             self.message_user(request, f"Calls {_done(verb)}: {count}.", messages.SUCCESS)
 
-    def _look(self, request: HttpRequest, queryset: QuerySet[Approval], verb: str) -> HttpResponse | None:
+    def _confirm(self, request: HttpRequest, queryset: QuerySet[Approval], verb: str) -> HttpResponse | None:
         """Show the selected calls on the confirmation page."""
         chosen = list(queryset.filter(state=State.APPROVAL_NEEDED)[:MOST_AT_ONCE])
         if not chosen:

@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.markup import DiffLine, diff_lines
-from mcp_app.catalogue.sources.precedence import words_of
+from mcp_app.catalogue.sources.precedence import texts_of
 from mcp_app.interface.text import json_text, marked, visible
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 
@@ -60,7 +60,7 @@ def field_differences(
     before, after = _as_served(before, in_code), _as_served(after, in_code)
     if before is None or after is None:
         state = after if after is not None else before or {}
-        said = [name for name in state if name not in _UNSAID and _says_something(name, state[name])]
+        said = [name for name in state if name not in _UNSAID and _is_set(name, state[name])]
         return [_whole(name, state[name], came=before is None) for name in said]
     names = [*after, *(name for name in before if name not in after)]
     changed = [name for name in names if name not in _UNSAID and before.get(name) != after.get(name)]
@@ -70,7 +70,7 @@ def field_differences(
 def _as_served(state: Mapping[str, Any] | None, in_code: Any) -> Mapping[str, Any] | None:
     if state is None:
         return None
-    words = words_of(state.get("definition") or in_code)
+    words = texts_of(state.get("definition") or in_code)
     return {**state, **{name: words[name] for name in IN_CODE if name in words and state.get(name) == ""}}
 
 
@@ -89,7 +89,7 @@ def label(name: str) -> str:
     return _LABELS.get(name) or name.replace("_", " ")
 
 
-def _says_something(name: str, value: Any) -> bool:
+def _is_set(name: str, value: Any) -> bool:
     return name == "enabled" or (value is not False and value not in _EMPTY)
 
 

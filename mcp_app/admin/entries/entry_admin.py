@@ -290,7 +290,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     def _set_enabled(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
         changed = set_enabled(entries=list(queryset), enabled=enabled, actor=request.user)
         text = switched(f"{changed} of {len(queryset)}", enabled, told=changed > 0)
-        self.say_switched(request, text, changed=changed > 0)
+        self.show_switched(request, text, changed=changed > 0)
 
     @admin.action(description="Duplicate selected", permissions=["copy"])
     def duplicate_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -364,7 +364,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
             entry.refresh_from_db()
             more = {"undo": self.undo_offer(request)} if changed else {}
             return JsonResponse(as_switched(entry, text) | more)
-        self.say_switched(request, text, changed=changed > 0)
+        self.show_switched(request, text, changed=changed > 0)
         return None
 
     @object_button("accept")

@@ -19,7 +19,7 @@ from mcp_app.catalogue.changes.services import save_entry, update_entry
 from mcp_app.catalogue.changes.states import service_values
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.lookup import source_of
-from mcp_app.catalogue.sources.precedence import UNSAID
+from mcp_app.catalogue.sources.precedence import UNSET
 from mcp_app.interface.text import marked, marked_block
 from mcp_app.models import Draft, Prompt, Resource, Tool
 
@@ -192,7 +192,7 @@ def _mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, A
 def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
     if stated is True:
         return _marked(f"from {origin}", f"Switched on in {origin}, and cannot be switched off here.")
-    overrides = value not in UNSAID
+    overrides = value not in UNSET
     if name in IN_CODE:
         if overrides:
             return _marked(

@@ -14,7 +14,7 @@ from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.differences import label
 from mcp_app.admin.markup import badge, block, json_block
 from mcp_app.catalogue.sources.lookup import source_of
-from mcp_app.catalogue.sources.precedence import UNSAID
+from mcp_app.catalogue.sources.precedence import UNSET
 from mcp_app.interface.text import visible
 
 Entry = Any
@@ -26,7 +26,7 @@ def in_force(entry: Entry, names: tuple[str, ...]) -> tuple[Any, ...]:
     A field without an override shows the value from the source. The permission is always described in words.
     """
     stated = source_of(entry).in_force(entry)
-    silent = {name for name in names if stated.get(name) and getattr(entry, name) in UNSAID}
+    silent = {name for name in names if stated.get(name) and getattr(entry, name) in UNSET}
     return tuple(_shown(name) if name in silent or name == "permission" else name for name in names)
 
 

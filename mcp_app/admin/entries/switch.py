@@ -77,9 +77,9 @@ class SwitchUndo(ModelAdmin[Any]):
         """Return the address of the undo and a signed note that identifies the user's last switch."""
         revision = last_switch(kind=self.kind, actor=request.user)
         address = self.with_filters(request, self.page_url("undo"))
-        return {"address": address, "note": undo.noted(request, self.kind, revision)}
+        return {"address": address, "note": undo.signed_action(request, self.kind, revision)}
 
-    def say_switched(self, request: HttpRequest, text: str, *, changed: bool) -> None:
+    def show_switched(self, request: HttpRequest, text: str, *, changed: bool) -> None:
         """Show the message after a switch, with an undo button if something changed."""
         if changed:
             offer = self.undo_offer(request)

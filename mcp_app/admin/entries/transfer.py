@@ -194,9 +194,11 @@ class TransferPages(ModelAdmin[Any]):
             self.message_user(request, NOT_WHOLE, messages.ERROR)
             return self._page(request, ImportForm())
         form = ImportForm(request.POST, request.FILES)
-        return self._look(request, form, form.cleaned_data) if form.is_valid() else self._page(request, form)
+        return (
+            self._preview(request, form, form.cleaned_data) if form.is_valid() else self._page(request, form)
+        )
 
-    def _look(self, request: HttpRequest, form: ImportForm, asked: dict[str, Any]) -> HttpResponse:
+    def _preview(self, request: HttpRequest, form: ImportForm, asked: dict[str, Any]) -> HttpResponse:
         """Show a preview of the import, computed by a dry run, with a button to confirm it."""
         content, notation, prune = asked["content"], asked["notation"], asked["prune"]
         carried = packed(content[: MAX_BYTES + 1])
@@ -228,7 +230,7 @@ class TransferPages(ModelAdmin[Any]):
             if isinstance(refused, CatalogueMoved):
                 text = "The catalogue has changed meanwhile: this is what the file would change now."
                 self.message_user(request, text, messages.WARNING)
-            return self._look(request, ImportForm(), asked)
+            return self._preview(request, ImportForm(), asked)
         counted = ", ".join(f"{number} {name}" for name, number in done.counted().items())
         self.message_user(request, f"Imported as revision {done.revision}: {counted}.", messages.SUCCESS)
         return HttpResponseRedirect(self.page_url("changelist"))

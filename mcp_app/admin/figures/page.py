@@ -22,7 +22,7 @@ from mcp_app.admin.timeline import refusals_of
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.auth.time_zone import shown_zone
 from mcp_app.database import clock
-from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, share
+from mcp_app.execution.stored.waiting_times import StartedCall, share, started_calls
 from mcp_app.interface.text import marked
 from mcp_app.message_log import traffic
 from mcp_app.message_log.counts import tool_figures
@@ -100,7 +100,7 @@ def figures(request: HttpRequest) -> Figures:
     order = order_of(request.GET.get("sort", "-name" if by == TIME else ""))
     limit = {"tool": tool} if tool else {}
     query = {**query_of(period), "by": by, **limit}
-    begun = [call for call in _begun(request, by, period, now) if not tool or call.tool == tool]
+    begun = [call for call in _started_calls(request, by, period, now) if not tool or call.tool == tool]
     read = _over_time(period, now, tool) if by == TIME else _by_name(by, period, now, begun, tool)
     since, rows, more, whole = read
     table = Table(_title(by, tool), _first(by), sorted_rows(rows, order), order)
@@ -161,11 +161,11 @@ def _periods(period: Period, query: dict[str, str]) -> list[ViewChoice]:
     return [_choice(each.title, {**query_of(each), **query}, each == period) for each in found]
 
 
-def _begun(request: HttpRequest, by: str, period: Period, now: datetime) -> list[BegunCall]:
+def _started_calls(request: HttpRequest, by: str, period: Period, now: datetime) -> list[StartedCall]:
     """Return the background calls that started in the period, or [] if the user may not view calls."""
     if not request.user.has_perm("mcp_app.view_call"):
         return []
-    return begun_calls(period.starts(now)[0], period.until, clients=by == CLIENT)
+    return started_calls(period.starts(now)[0], period.until, clients=by == CLIENT)
 
 
 Read = tuple[datetime, list[FigureRow], int, bool]
@@ -192,7 +192,7 @@ def _written(at: datetime, period: Period) -> str:
     return timezone.localtime(at).strftime("%H:%M" if period.span == MINUTE else "%Y-%m-%d %H:%M")
 
 
-def _by_name(by: str, period: Period, now: datetime, begun: Iterable[BegunCall], tool: str) -> Read:
+def _by_name(by: str, period: Period, now: datetime, begun: Iterable[StartedCall], tool: str) -> Read:
     found, whole = tool_figures.called_by(by, tool, period, now) if tool else (named(by, period, now), True)
     limit = {"target": tool} if tool else {}
     waited, notes = _waited(by, begun), _notes(by, found)
@@ -228,7 +228,7 @@ def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
     return {name: (shown, name if shown != name else "") for name, shown in known.items()}
 
 
-def _waited(by: str, begun: Iterable[BegunCall]) -> dict[str, list[float]]:
+def _waited(by: str, begun: Iterable[StartedCall]) -> dict[str, list[float]]:
     """Return the times that background calls waited in the queue, in seconds, grouped by name."""
     found: dict[str, list[float]] = defaultdict(list)
     for call in begun:

@@ -12,7 +12,7 @@ from django.utils.http import urlencode
 
 from mcp_app.admin.calls.queues import box
 from mcp_app.admin.markup import seconds_text
-from mcp_app.execution.stored.waiting_times import BegunCall, share
+from mcp_app.execution.stored.waiting_times import StartedCall, share
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import ACTIVE
 
@@ -35,7 +35,7 @@ class WorkerRow:
     url: str
 
 
-def workers(begun: Iterable[BegunCall]) -> list[WorkerRow]:
+def workers(begun: Iterable[StartedCall]) -> list[WorkerRow]:
     """Return the machines that have live workers or have started calls.
 
     Machines with live workers come first.
@@ -44,7 +44,7 @@ def workers(begun: Iterable[BegunCall]) -> list[WorkerRow]:
     for worker in box().workers:
         queues = f" ({', '.join(worker.queues)})" if worker.queues else ""
         alive[_machine_of_worker(worker.name)].append(worker.name + queues)
-    mine: dict[str, list[BegunCall]] = defaultdict(list)
+    mine: dict[str, list[StartedCall]] = defaultdict(list)
     for call in begun:
         mine[_machine_of_process(call.worker)].append(call)
     running = _running()
@@ -70,7 +70,7 @@ def _running() -> Counter[str]:
     return found
 
 
-def _row(name: str, alive: list[str], running: int, begun: list[BegunCall]) -> WorkerRow:
+def _row(name: str, alive: list[str], running: int, begun: list[StartedCall]) -> WorkerRow:
     query = urlencode({"state": "open", "q": name})
     return WorkerRow(
         name,

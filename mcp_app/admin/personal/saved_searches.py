@@ -104,7 +104,7 @@ class SavedSearches(ModelAdmin[Message]):
 
         def delete(search: SavedSearch) -> str:
             fields = ("pk", "name", "text", "shared")
-            note = undo.noted(request, "search", {name: getattr(search, name) for name in fields})
+            note = undo.signed_action(request, "search", {name: getattr(search, name) for name in fields})
             delete_search(search=search, user=request.user)
             return note
 

@@ -160,9 +160,9 @@ def messages(request: HttpRequest, text: str) -> Iterator[SearchResult]:
         yield SearchResult(0, "message", title, note, page_of("message", message.pk))
     if '"' not in text:
         log = reverse("admin:mcp_app_message_changelist")
-        words = f"{log}?{urlencode({'q': _words(text)})}"
+        words = f"{log}?{urlencode({'q': _quoted(text)})}"
         yield SearchResult(SAYS, "messages", f"Messages with “{text}”", "", words)
 
 
-def _words(text: str) -> str:
+def _quoted(text: str) -> str:
     return f'"{text}"'

@@ -63,10 +63,10 @@ def save_draft(
         new.key = _key(new, kind, row)
         new.version += 1 if stored is not None else 0
         new.revision = revisions.last_revision(row) if row is not None else 0
-        new.note, new.author = note, revisions.known(actor)
+        new.note, new.author = note, revisions.stored_actor(actor)
         _keep_upload(new, given, uploads)
         new.save()
-        pending_drafts.tell(new, "catalogue.draft_saved", actor, {"why": note} if note else {})
+        pending_drafts.audit_draft(new, "catalogue.draft_saved", actor, {"why": note} if note else {})
         uploads.pop_all()
     return new
 
@@ -98,7 +98,7 @@ def discard_draft(*, draft: Draft, actor: Any) -> None:
     with transaction.atomic():
         revisions.lock()
         stored = _as_seen(draft)
-        pending_drafts.tell(stored, "catalogue.draft_discarded", actor, {})
+        pending_drafts.audit_draft(stored, "catalogue.draft_discarded", actor, {})
         pending_drafts.drop(stored)
 
 
@@ -173,7 +173,7 @@ def _differing(
     differing = {
         name: kept
         for name, value in given.items()
-        if name in now and name != "file" and (kept := states.kept(value)) != now[name]
+        if name in now and name != "file" and (kept := states.stored_form(value)) != now[name]
     }
     if given.get("file"):
         differing["file"] = PurePath(given["file"].name).name

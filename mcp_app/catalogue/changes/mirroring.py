@@ -84,7 +84,7 @@ def _mirrored(
                         changes += _written(source, kind, row, definition, position, check)
                     except ValidationError as error:
                         unreadable.append(f"{key}: {' '.join(error.messages)}")
-            changes += [(row, "missing", before) for row, before in _gone(source, rows, definitions)]
+            changes += [(row, "missing", before) for row, before in _removed_rows(source, rows, definitions)]
         revision = _record(changes, actor, why)
     return Mirrored(revision, len(changes), tuple(refused), tuple(unreadable))
 
@@ -147,7 +147,7 @@ def _written(
     yield row, "mirrored", before
 
 
-def _gone(
+def _removed_rows(
     source: Source, rows: dict[str, Any], definitions: dict[str, Any]
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     for key, row in rows.items():

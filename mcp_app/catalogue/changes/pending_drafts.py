@@ -43,7 +43,7 @@ def drop_with_entry(row: Row, actor: Any) -> None:
     """Delete the draft of an entry that is being deleted."""
     if (draft := draft_of(row)) is not None:
         drop(draft)
-        tell(draft, "catalogue.draft_discarded", actor, {"why": "the entry was deleted"})
+        audit_draft(draft, "catalogue.draft_discarded", actor, {"why": "the entry was deleted"})
 
 
 def follow_name(row: Row) -> None:
@@ -52,7 +52,7 @@ def follow_name(row: Row) -> None:
     waiting.update(key=revisions.key_of(row))
 
 
-def tell(draft: Draft, action: str, actor: Any, detail: dict[str, Any]) -> None:
+def audit_draft(draft: Draft, action: str, actor: Any, detail: dict[str, Any]) -> None:
     """Write an audit event for a draft (S21)."""
     said = {"changed": sorted(draft.values), **detail}
     audit(actor=actor, action=action, object_kind=draft.kind, object_key=draft.key, detail=said)

@@ -117,7 +117,7 @@ def record(
     """Write a change to the history, with the states before and after (S20)."""
     CatalogueChange.objects.create(
         revision=revision, kind=kind_of(row), key=key_of(row), entry_id=row.pk, action=action, before=before,
-        after=after, actor=known(actor), why=why,
+        after=after, actor=stored_actor(actor), why=why,
     )  # fmt: skip
 
 
@@ -132,6 +132,6 @@ def audit(*, actor: Any, action: str, row: Row | None = None, detail: dict[str, 
     )
 
 
-def known(actor: Any) -> Any:
+def stored_actor(actor: Any) -> Any:
     """Return the actor if it is a stored user. Commands and processes have no user and return None."""
     return actor if actor is not None and getattr(actor, "pk", None) is not None else None

@@ -149,7 +149,7 @@ def set_enabled(*, entries: Iterable[Row], enabled: bool, actor: Any, why: str =
         for row in rows:
             before = revisions.state_of(row)
             row.enabled = enabled
-            row.updated_by = revisions.known(actor)
+            row.updated_by = revisions.stored_actor(actor)
             row.save(update_fields=["enabled", "updated_by", "updated_at"])
             _remember(row, revision, author, before, revisions.state_of(row))
     return len(rows)
@@ -218,7 +218,7 @@ def mirror_entries(
     if not source.follows or source.provided(kind) is not None:
         raise ValueError(f"Rows of the source {source.stored!r} are not fetched.")
     author = _author(actor, "mirrored", why)
-    return mirror_checked(source, kind, definitions, revisions.known(actor), author.why)
+    return mirror_checked(source, kind, definitions, revisions.stored_actor(actor), author.why)
 
 
 def write_change(*, change: EntryChange, author: ChangeAuthor) -> Any:
@@ -379,7 +379,7 @@ def _store(row: Row, values: Mapping[str, Any], actor: Any) -> tuple[dict[str, A
     # definition is not reviewed yet, because saving marks it as reviewed.
     if before is not None and before == revisions.state_of(row) and row.reviewed_hash == row.definition_hash:
         return before, before
-    row.updated_by = revisions.known(actor)
+    row.updated_by = revisions.stored_actor(actor)
     row.reviewed_hash = row.definition_hash
     row.save()
     if isinstance(row, Resource) and old_file != row.file.name:

@@ -28,7 +28,7 @@ def empty_state(kind: type[Any], source: Source) -> dict[str, Any]:
     return editable_part(kind, source, revisions.state_of(source.new(kind)))
 
 
-def kept(value: Any) -> Any:
+def stored_form(value: Any) -> Any:
     """Convert a value for storage in a state. A tool is stored as its name."""
     return value.name if isinstance(value, Tool) else value
 

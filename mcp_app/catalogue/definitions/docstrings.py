@@ -66,7 +66,7 @@ def read(function: Callable[..., Any]) -> Docstring:
 def _sections(lines: list[str]) -> Iterator[_Section]:
     section, place = _Section(), 0
     while place < len(lines):
-        begun = _begun(lines, place, section)
+        begun = _section_at(lines, place, section)
         if begun is None:
             section.lines.append(lines[place])
         else:
@@ -76,7 +76,7 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
     yield section
 
 
-def _begun(lines: list[str], place: int, present: _Section) -> _Section | None:
+def _section_at(lines: list[str], place: int, present: _Section) -> _Section | None:
     """Return the section that starts at a line, or None if the current section continues."""
     line = lines[place]
     is_at_margin = bool(line) and not line[0].isspace()

@@ -137,7 +137,7 @@ def _with_one_type(schema: Schema) -> Schema:
         kinds = kinds_of(values)
     if not isinstance(kinds, list) or not schema.keys().isdisjoint(_SEEING):
         return schema
-    own = {kind: _words_of(kind, kinds) for kind in kinds}
+    own = {kind: _keywords_of(kind, kinds) for kind in kinds}
     branches = [branch for kind in kinds if (branch := _branch(schema, kind, own[kind])) is not None]
     if not branches:
         return schema
@@ -150,7 +150,7 @@ def _with_one_type(schema: Schema) -> Schema:
     return {**rest, "anyOf": branches}
 
 
-def _words_of(kind: str, kinds: list[str]) -> frozenset[str]:
+def _keywords_of(kind: str, kinds: list[str]) -> frozenset[str]:
     """Return the keywords that apply to ``kind``. For numbers ``format`` is included if no type is string."""
     words = _KEYWORDS.get(kind, frozenset())
     return words | {"format"} if words is _NUMBERS and "string" not in kinds else words

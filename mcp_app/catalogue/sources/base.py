@@ -10,7 +10,7 @@ from django.db.models import Q
 from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS
 from mcp_app.catalogue.sources.checking import Errors
-from mcp_app.catalogue.sources.precedence import stated, words_of
+from mcp_app.catalogue.sources.precedence import stated, texts_of
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
@@ -117,7 +117,7 @@ class Source:
         Texts come from the stored definition, so an entry whose code is not installed still has texts.
         """
         definition = self._provided(row)
-        return words_of(row.definition) if definition is None else stated(definition, row.definition)
+        return texts_of(row.definition) if definition is None else stated(definition, row.definition)
 
     def permission_of(self, row: Row) -> str:
         """Return the permission that callers need, or ""."""

@@ -16,7 +16,7 @@ from mcp_app.models import Tool
 from mcp_app.models.catalogue import Row
 
 # Column values that mean "use the source's value".
-UNSAID: Final[tuple[Any, ...]] = (None, "", [], {})
+UNSET: Final[tuple[Any, ...]] = (None, "", [], {})
 # Maps columns to members of the wire form and their types.
 _WORDS: Final[dict[str, tuple[str, type]]] = {
     "title": ("title", str),
@@ -26,7 +26,7 @@ _WORDS: Final[dict[str, tuple[str, type]]] = {
 }
 
 
-def words_of(wire: Any) -> dict[str, Any]:
+def texts_of(wire: Any) -> dict[str, Any]:
     """Return the texts, icons and ``_meta`` of a wire form by column."""
     members = wire if isinstance(wire, dict) else {}
     found = {column: (members.get(member), kind) for column, (member, kind) in _WORDS.items()}
@@ -35,7 +35,7 @@ def words_of(wire: Any) -> dict[str, Any]:
 
 def stated(definition: Definition, wire: Any) -> dict[str, Any]:
     """Return the values of a definition by column, with the texts from ``wire``."""
-    values = {**words_of(wire), "permission": definition.permission}
+    values = {**texts_of(wire), "permission": definition.permission}
     if isinstance(definition, ToolDefinition):
         values |= {COLUMNS[name]: value for name, value in definition.limits().items()}
     return values
@@ -48,7 +48,7 @@ def overlaid(beneath: Mapping[str, Any], row: Row) -> dict[str, Any]:
     """
     columns = (*_WORDS, "permission", *(COLUMNS.values() if isinstance(row, Tool) else ()))
     own = {name: getattr(row, name) for name in columns}
-    values = {**beneath, **{name: value for name, value in own.items() if value not in UNSAID}}
+    values = {**beneath, **{name: value for name, value in own.items() if value not in UNSET}}
     values["meta"] = {**beneath.get("meta", {}), **(own["meta"] or {})}
     if isinstance(row, Tool):
         values |= {name: bool(beneath.get(name)) or own[name] for name in SWITCHES}

@@ -34,7 +34,7 @@ class SkillFile:
     data: bytes
     content: str | bytes
 
-    def told(self) -> dict[str, Any]:
+    def manifest_entry(self) -> dict[str, Any]:
         """Return the file's member of ``resources`` in the entry of a skill."""
         return {"uri": self.uri, "digest": self.digest, "size": len(self.data)}
 
@@ -86,7 +86,7 @@ def _read(root: Path, manifest: Path) -> Skill:
         told = frontmatter.read(own.content, folder.name)
     except ValueError as error:
         raise ImproperlyConfigured(f"{manifest}: {error}.") from None
-    entry = {"uri": own.uri, "frontmatter": told, "resources": [file.told() for file in files]}
+    entry = {"uri": own.uri, "frontmatter": told, "resources": [file.manifest_entry() for file in files]}
     return Skill(own.uri, told, files, entry)
 
 

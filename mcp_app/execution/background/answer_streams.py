@@ -14,7 +14,7 @@ from django.db import DatabaseError
 from mcp_app import conf
 from mcp_app.database.queries import aquery
 from mcp_app.execution.background import core_tasks
-from mcp_app.execution.background.ended_notes import RefusedCall, hand_on_ended, hand_on_refused
+from mcp_app.execution.background.ended_log import RefusedCall, log_ended, log_refused
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.protocol.errors import McpError
@@ -23,7 +23,7 @@ from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
 T = TypeVar("T")
-# The topic on which ``tell_of_task`` broadcasts.
+# The topic on which ``announce_task`` broadcasts.
 TASKS = "task"
 
 log = logging.getLogger("mcp.worker")
@@ -36,7 +36,7 @@ async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
     """
     if not await append_answer(streams, call, encoded):
         return False
-    await aquery(records.note_published, call.id)
+    await aquery(records.record_published, call.id)
     return True
 
 
@@ -51,21 +51,21 @@ def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None, *, end
     async def published(streams: Streams) -> int:
         answers = [(call, answer or call.answer, ended_as) for call in calls]
         done = [call.id for call, encoded, _ in answers if await append_answer(streams, call, encoded)]
-        await aquery(records.note_published, *done)
+        await aquery(records.record_published, *done)
         if ended_as:
-            await hand_on_ended(streams, answers)
+            await log_ended(streams, answers)
         return len(done)
 
     return connected(published) or 0
 
 
-def note_refused_now(call: RefusedCall, refusal: McpError) -> None:
+def log_refused_now(call: RefusedCall, refusal: McpError) -> None:
     """Log a refused call from a thread without an event loop. Do nothing without Redis.
 
     This function blocks.
     """
     if conf.get().message_log:
-        connected(lambda streams: hand_on_refused(streams, call, refusal))
+        connected(lambda streams: log_refused(streams, call, refusal))
 
 
 def fence_off_now(call: CallRecord, attempt: int) -> None:
@@ -100,19 +100,19 @@ async def append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> b
     except StreamsError:
         return False
     if call.is_task:
-        await tell_of_task(streams, call)
+        await announce_task(streams, call)
     if call.is_core_task:
         try:
-            await core_tasks.tell_waits(streams, call.id)
+            await core_tasks.answer_waits(streams, call.id)
         except (DatabaseError, StreamsError):
             return False
     return True
 
 
-async def tell_of_task(streams: Streams, call: CallRecord) -> None:
+async def announce_task(streams: Streams, call: CallRecord) -> None:
     """Broadcast that a task has changed. Processes with an interest in the task read its row (TASKX-16)."""
     if call.is_core_task:
-        await core_tasks.tell_status(streams, call)
+        await core_tasks.notify_status(streams, call)
         return
     try:
         await streams.hub.publish(TASKS, {"id": str(call.id)})

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from mcp_app.execution.background.answer_streams import connected, publish, publish_now
-from mcp_app.execution.background.ended_notes import CANCELLED, Ended, hand_on_ended
+from mcp_app.execution.background.ended_log import CANCELLED, Ended, log_ended
 from mcp_app.execution.stored import pending_approvals, records, stored_answers
 from mcp_app.execution.stored.approval_rules import ApprovalRules, waiting
 from mcp_app.execution.stored.call_record import CallRecord
@@ -55,7 +55,7 @@ def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
     return None if fitted is None else jsonrpc.encode_notification(method, fitted)
 
 
-async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last: bool = False) -> None:
+async def notify(streams: Streams, call: CallRecord | Waiting, words: str, *, last: bool = False) -> None:
     """Send a notification on the stream of a waiting call, or drop it if that is impossible.
 
     The ``last`` notification is written with the fence of the first attempt, so that a late reminder cannot
@@ -83,7 +83,7 @@ def sweep() -> int:
     # alive.
     reminded = [call for call in pending_approvals.to_remind(REMIND_SECONDS) if "progressToken" in call.meta]
     if ended or reminded:
-        connected(lambda streams: _tell_all(streams, ended, reminded))
+        connected(lambda streams: _notify_all(streams, ended, reminded))
     return len(ended)
 
 
@@ -154,10 +154,10 @@ def refuse(call: Call, reason: str, actor: Any) -> Ended | None:
     return replace(found, answer=encoded), encoded, CANCELLED
 
 
-async def _tell_all(streams: Streams, ended: Collection[Ended], reminded: Iterable[Waiting]) -> None:
+async def _notify_all(streams: Streams, ended: Collection[Ended], reminded: Iterable[Waiting]) -> None:
     for over, encoded, _ in ended:
         await publish(streams, over, encoded)
     if ended:
-        await hand_on_ended(streams, ended)
+        await log_ended(streams, ended)
     for call in reminded:
-        await tell(streams, call, pending_approvals.waiting_words(call))
+        await notify(streams, call, pending_approvals.waiting_words(call))

@@ -63,7 +63,7 @@ class QoS(redis.QoS):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
-        self._over: list[str] = []
+        self._finished: list[str] = []
 
     def append(self, message: Any, delivery_tag: str) -> None:
         """Record a delivery, and acknowledge finished jobs in the same round trip."""
@@ -72,12 +72,12 @@ class QoS(redis.QoS):
         with self.pipe_or_acquire() as pipe:
             pipe.zadd(self.unacked_index_key, {delivery_tag: time.time()})
             pipe.hset(self.unacked_key, delivery_tag, stored)
-            self._tell(pipe)
+            self._flush_finished(pipe)
         virtual.QoS.append(self, message, delivery_tag)  # type: ignore[no-untyped-call]
 
     def ack(self, delivery_tag: str) -> None:
         """Mark a job as finished. It is acknowledged with the next delivery or by ``acknowledge``."""
-        self._over.append(delivery_tag)
+        self._finished.append(delivery_tag)
         virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
 
     def acknowledge(self) -> None:
@@ -85,17 +85,17 @@ class QoS(redis.QoS):
 
         If Redis accepts no writes, they stay marked for the next time.
         """
-        if self._over:
+        if self._finished:
             with suppress(ResponseError), self.pipe_or_acquire() as pipe:
-                self._tell(pipe)
+                self._flush_finished(pipe)
 
-    def _tell(self, pipe: Any) -> None:
-        over = list(self._over)
+    def _flush_finished(self, pipe: Any) -> None:
+        over = list(self._finished)
         if over:
             pipe.zrem(self.unacked_index_key, *over)
             pipe.hdel(self.unacked_key, *over)
         pipe.execute()
-        del self._over[: len(over)]
+        del self._finished[: len(over)]
 
 
 class Channel(redis.Channel):

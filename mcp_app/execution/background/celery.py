@@ -166,7 +166,7 @@ def _learn(app: Celery, call: CallRecord, channel: Any) -> None:
         known[kind] = None if put is None else JobMessage.like(*put, str(call.id))
 
 
-def hand_on_new(call: CallRecord) -> bool:
+def enqueue_new(call: CallRecord) -> bool:
     """Queue the job of a newly accepted call.
 
     Return False if the broker is down. The reaper then queues the job later. If the process dies first, the
@@ -180,19 +180,19 @@ def hand_on_new(call: CallRecord) -> bool:
         enqueue(call, job_id=str(call.id))
     except BrokerUnavailable as error:
         log.warning("Call %s waits for the broker: %s", call.id, error)
-        records.note_enqueued(call.id, is_queued=False)
+        records.record_enqueued(call.id, is_queued=False)
         return False
     return True
 
 
-def hand_on(call: CallRecord, delay: float = 0) -> bool:
+def enqueue_again(call: CallRecord, delay: float = 0) -> bool:
     """Queue another job for a call and record it. Return False if the broker is down."""
     try:
         enqueue(call, delay)
     except BrokerUnavailable as error:
         log.warning("Call %s waits for the broker: %s", call.id, error)
         return False
-    records.note_enqueued(call.id)
+    records.record_enqueued(call.id)
     return True
 
 

@@ -37,7 +37,7 @@ from mcp_app.streams.gateway import Streams
 logger = logging.getLogger("mcp.tasks")
 
 
-async def say(streams: Streams, call: CallRecord, encoded: bytes) -> None:
+async def send_to_session(streams: Streams, call: CallRecord, encoded: bytes) -> None:
     """Send a message to the session that created a task.
 
     Drop it if the session has ended or Redis is down.
@@ -50,31 +50,31 @@ async def say(streams: Streams, call: CallRecord, encoded: bytes) -> None:
         logger.warning("The session of task %s was not notified", call.id)
 
 
-async def tell_status(streams: Streams, call: CallRecord) -> None:
+async def notify_status(streams: Streams, call: CallRecord) -> None:
     """Notify the session that created a task of the task's current status (TASK4-10)."""
     try:
-        task = await aquery(client_tasks.seen, str(call.id))
+        task = await aquery(client_tasks.load, str(call.id))
     except DatabaseError as error:
         logger.warning("A change of task %s was not announced: %s", call.id, error)
         return
     if task is not None:
-        await say(streams, call, jsonrpc.encode_notification(STATUS_NOTIFICATION, task.core()))
+        await send_to_session(streams, call, jsonrpc.encode_notification(STATUS_NOTIFICATION, task.core()))
 
 
-async def tell_waits(streams: Streams, call_id: UUID, log: MessageLog | None = None) -> None:
+async def answer_waits(streams: Streams, call_id: UUID, log: MessageLog | None = None) -> None:
     """Write the task's answer or its open questions to every stream that waits for the task (TASK4-05).
 
     Raise DatabaseError or StreamsError if the caller must retry later.
     """
     call = await aquery(records.find, call_id)
     questions = open_questions.requests(call.inputs or {}) if call is not None else {}
-    if call is None or not (call.is_over or questions):
+    if call is None or not (call.is_finished or questions):
         return
     for wait in await aquery(task_waits.of, call.id):
-        if call.is_over:
+        if call.is_finished:
             await end(streams, wait, call.principal, answer(call, wait.request_id))
         elif call.is_suspended:
-            await _ask(streams, call, wait, questions, log)
+            await _send_questions(streams, call, wait, questions, log)
 
 
 async def end(streams: Streams, wait: Wait, principal: str = "", encoded: bytes | None = None) -> None:
@@ -94,7 +94,7 @@ def answer(call: CallRecord, request_id: str | int) -> bytes:
     return jsonrpc.encode_result(request_id, related(answered["result"], str(call.id)))
 
 
-def asked_by(response_id: str | int) -> tuple[str, str] | None:
+def question_of(response_id: str | int) -> tuple[str, str] | None:
     """Split the id of a client's response into the wait's stream and the question's name.
 
     Return None for others.
@@ -117,7 +117,7 @@ async def withdraw(streams: Streams, call: CallRecord, answered: str, name: str)
             await _append(streams, wait, withdrawal(_id(wait, name)))
 
 
-async def _ask(
+async def _send_questions(
     streams: Streams, call: CallRecord, wait: Wait, questions: dict[str, Any], log: MessageLog | None
 ) -> None:
     client = await _client(streams, wait.session_id)

@@ -188,11 +188,11 @@ class ExchangeReply:
         try:
             while not (reader.finished or self.answered):
                 for event in await reader.next(READ_SECONDS):
-                    self._hand_on(event)
+                    self._deliver(event)
         finally:
             reader.close()
 
-    def _hand_on(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         if event.kind == "final":
             self.answer(event.data)
         else:

@@ -23,7 +23,7 @@ class NewJobs:
         self._redis_url = redis_url
         self._pushing: set[asyncio.Task[None]] = set()
 
-    def hand_on(self, loop: asyncio.AbstractEventLoop, call: CallRecord) -> None:
+    def enqueue(self, loop: asyncio.AbstractEventLoop, call: CallRecord) -> None:
         """Queue the job of a call that was just stored. Thread-safe.
 
         A separate task pushes the job, because the task that waits for the call may be cancelled as soon as
@@ -31,7 +31,7 @@ class NewJobs:
         """
         job = celery.worded(call, self._redis_url)
         if job is None:
-            celery.hand_on_new(call)
+            celery.enqueue_new(call)
         else:
             loop.call_soon_threadsafe(self._begin, call, *job)
 
@@ -45,4 +45,4 @@ class NewJobs:
             await self._streams.push(key, message)
         except StreamsError as error:
             log.warning("Call %s waits for the broker: %s", call.id, error)
-            later(records.note_enqueued, call.id, is_queued=False)
+            later(records.record_enqueued, call.id, is_queued=False)

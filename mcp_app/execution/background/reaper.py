@@ -18,8 +18,8 @@ from django.db import DatabaseError, close_old_connections
 from mcp_app.database.forking import undivided
 from mcp_app.execution.background import approval, waiting_line
 from mcp_app.execution.background.answer_streams import fence_off_now, publish_now
-from mcp_app.execution.background.celery import BrokerUnavailable, hand_on, waiting
-from mcp_app.execution.background.ended_notes import CANCELLED
+from mcp_app.execution.background.celery import BrokerUnavailable, enqueue_again, waiting
+from mcp_app.execution.background.ended_log import CANCELLED
 from mcp_app.execution.stored import records, stored_answers, task_records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.statements import FINISH_LOST
@@ -42,7 +42,7 @@ def sweep(*, leases: bool = True) -> int:
     """Run one pass and return how many calls were recovered. Without ``leases``, no worker counts as lost."""
     helped = sum(_reap(call) for call in records.expired()) if leases else 0
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
-        helped += hand_on(call)
+        helped += enqueue_again(call)
     helped += approval.sweep()
     waiting_line.sweep()
     helped += sum(_end_outlived(call) for call in task_records.outlived())
@@ -138,7 +138,7 @@ def _reap(call: CallRecord) -> int:
             "Attempt %d of call %s (%s) was lost. The call is retried.", call.attempt, call.id, call.tool
         )
         fence_off_now(call, call.attempt + 1)
-        return int(hand_on(call))
+        return int(enqueue_again(call))
     state, outcome, answer = _ending(call)
     ended = records.finish(call.id, call.attempt, state, outcome, answer, statement=FINISH_LOST)
     if ended:

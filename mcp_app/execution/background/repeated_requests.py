@@ -7,7 +7,7 @@ from time import monotonic
 from uuid import UUID
 
 from mcp_app.database.queries import aquery_soon
-from mcp_app.execution.background.noted_ids import Delivered
+from mcp_app.execution.background.id_batch import Delivered
 from mcp_app.execution.stored import call_record, request_ids
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.protocol.errors import InvalidRequest
@@ -52,7 +52,7 @@ class RepeatedRequests:
                 await aquery_soon(request_ids.release_requests, call.id)
                 return None
             # A client that queries a task by its id has received the answer to the request.
-            if not call.is_over or call.is_task or monotonic() >= until:
+            if not call.is_finished or call.is_task or monotonic() >= until:
                 outlived = await aquery_soon(request_ids.release_undelivered, call.id, self._kept_seconds)
                 return None if outlived else call
             await asyncio.sleep(LOOK_SECONDS)
@@ -63,6 +63,6 @@ def _check_in_flight(call: CallRecord) -> None:
 
     Requests answered by a task do not.
     """
-    if not call.is_over and not call.is_task:
+    if not call.is_finished and not call.is_task:
         words = f"Request id {call.request_id!r} is still in flight in this session, for another call."
         raise InvalidRequest(words, http_status=200)

@@ -18,13 +18,13 @@ from mcp_app.database.queries import T, aquery, aquery_soon
 from mcp_app.execution.admission.checks import unavailable
 from mcp_app.execution.admission.gate import CallGate
 from mcp_app.execution.background import approval, core_tasks
-from mcp_app.execution.background.answer_streams import publish, tell_of_task
-from mcp_app.execution.background.celery import hand_on_new
-from mcp_app.execution.background.ended_notes import CANCELLED, note_ended
+from mcp_app.execution.background.answer_streams import announce_task, publish
+from mcp_app.execution.background.celery import enqueue_new
+from mcp_app.execution.background.ended_log import CANCELLED, log_exchanges
 from mcp_app.execution.background.new_jobs import NewJobs
 from mcp_app.execution.background.repeated_requests import RepeatedRequests
 from mcp_app.execution.background.task_results import TaskResults
-from mcp_app.execution.background.waiting_notes import WaitingNotes
+from mcp_app.execution.background.waiting_log import WaitingLog
 from mcp_app.execution.calls import failpoints
 from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.questions.request_state import spend
@@ -63,7 +63,7 @@ class Background:
         self.available = bool(settings.redis_url)
         self._jobs = NewJobs(streams, settings.redis_url or "")
         self.results = TaskResults(streams, message_log)
-        self.waiting = WaitingNotes()
+        self.waiting = WaitingLog()
         self._repeats = RepeatedRequests(settings.stream_ttl_seconds)
         self.gate = CallGate(streams, settings)
 
@@ -92,11 +92,11 @@ class Background:
         position = await self._streams.log.open(
             new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
         )
-        hand_on = partial(self._jobs.hand_on, asyncio.get_running_loop())
+        enqueue = partial(self._jobs.enqueue, asyncio.get_running_loop())
         is_new, present = False, None
         try:
             while not is_new and present is None:
-                call, is_new = await aquery_soon(_accept, new, self._settings, hand_on)
+                call, is_new = await aquery_soon(_accept, new, self._settings, enqueue)
                 if not is_new:
                     present = await self._repeats.repeated(new)
         except DatabaseError as error:
@@ -109,7 +109,7 @@ class Background:
             await self._streams.log.drop(new.session_id, new.stream)
             return present, await self.restore(present)
         if call.waits_for_approval:
-            await approval.tell(self._streams, call, pending_approvals.waiting_words(call))
+            await approval.notify(self._streams, call, pending_approvals.waiting_words(call))
         return call, position
 
     def delivered(self, stream: str) -> None:
@@ -150,9 +150,9 @@ class Background:
             self._repeats.answered(found[1].id)
         return found
 
-    async def seen_task(self, task_id: str) -> Task | None:
+    async def read_task(self, task_id: str) -> Task | None:
         """Return a task by id, as ``client_tasks.seen``. Raise Unavailable."""
-        return await _stored(aquery_soon(client_tasks.seen, task_id))
+        return await _stored(aquery_soon(client_tasks.load, task_id))
 
     async def task_page(self, principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
         """Return one page of a principal's tasks, as ``client_tasks.page``. Raise Unavailable."""
@@ -165,7 +165,7 @@ class Background:
         """
         changed = await _stored(aquery_soon(_answer_task, call.id, responses))
         if changed is not None:
-            await tell_of_task(self._streams, changed)
+            await announce_task(self._streams, changed)
         return changed is not None
 
     async def answer_core_task(self, session_id: str, response: jsonrpc.Response) -> bool | None:
@@ -174,7 +174,7 @@ class Background:
         Return None if the response does not belong to a task's question, and False if the question is not
         open.
         """
-        asked = core_tasks.asked_by(response.id)
+        asked = core_tasks.question_of(response.id)
         if asked is None:
             return None
         stream, name = asked
@@ -200,7 +200,7 @@ class Background:
         if not await _stored(aquery_soon(records.end_cancelled, call.id, encoded, reason)):
             return False
         if _is_idle(call):
-            self._note_cancelled(call, encoded)
+            self._log_cancelled(call, encoded)
         await self._stop_worker(call, reason)
         # If publishing fails, the reaper publishes the answer later.
         with suppress(DatabaseError):
@@ -219,7 +219,7 @@ class Background:
         If Redis lost the stream, recreate it with the answer (R12).
         """
         position = await self._streams.log.open(call.session_id, call.stream, owner=call.principal)
-        if call.is_over:
+        if call.is_finished:
             # Even if the stream exists: after a restore from a backup, Redis may have the stream without
             # the answer.
             await publish(self._streams, call, call.answer)
@@ -289,7 +289,7 @@ class Background:
 
     async def _stop_worker(self, call: CallRecord, reason: str) -> None:
         try:
-            await self._streams.hub.publish("cancel", call_record.cancel_news(call, reason))
+            await self._streams.hub.publish("cancel", call_record.cancel_broadcast(call, reason))
         except StreamsError:
             log.warning(
                 "The broadcast to cancel call %s failed. Its worker reads the database instead.",
@@ -306,13 +306,13 @@ class Background:
         answer = stored_answers.cancelled(call)
         ended = await aquery(records.cancel_idle, call, answer)
         if ended:
-            self._note_cancelled(call, answer)
+            self._log_cancelled(call, answer)
             await publish(self._streams, call, answer)
         return ended
 
-    def _note_cancelled(self, call: CallRecord, answer: bytes) -> None:
+    def _log_cancelled(self, call: CallRecord, answer: bytes) -> None:
         if self._message_log is not None:
-            note_ended(self._message_log, [(call, answer, CANCELLED)])
+            log_exchanges(self._message_log, [(call, answer, CANCELLED)])
 
 
 def _is_idle(call: CallRecord) -> bool:
@@ -321,7 +321,7 @@ def _is_idle(call: CallRecord) -> bool:
 
 
 def _accept(
-    new: NewCall, settings: Settings, hand_on: Callable[[CallRecord], None]
+    new: NewCall, settings: Settings, enqueue: Callable[[CallRecord], None]
 ) -> tuple[CallRecord, bool]:
     """Store the call and queue its job. Return the call and True if it is new."""
     if new.approval_minutes is None:
@@ -331,7 +331,7 @@ def _accept(
     if is_new:
         failpoints.reach("after-accept")
         if not call.waits_for_approval:
-            hand_on(call)
+            enqueue(call)
     return call, is_new
 
 
@@ -341,7 +341,7 @@ def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRec
         return None
     call, goes_on = changed
     if goes_on:
-        hand_on_new(call)
+        enqueue_new(call)
     return call
 
 

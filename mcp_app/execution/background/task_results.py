@@ -37,7 +37,7 @@ class TaskResults:
         position = await self._streams.log.open(session_id, wait.stream, session_fields={HAD_CALLS: "1"})
         for given_up in await aquery(task_waits.begin, wait):
             await core_tasks.end(self._streams, given_up)
-        await core_tasks.tell_waits(self._streams, call.id, self._message_log)
+        await core_tasks.answer_waits(self._streams, call.id, self._message_log)
         return wait.stream, position
 
     async def give_up(self, session_id: str, request_id: str | int) -> bool:
@@ -56,7 +56,7 @@ class TaskResults:
         if wait is None:
             return None
         position = await self._streams.log.open(session_id, stream)
-        await core_tasks.tell_waits(self._streams, wait.call_id, self._message_log)
+        await core_tasks.answer_waits(self._streams, wait.call_id, self._message_log)
         return stream, Position(position.epoch, 0)
 
     async def asked_on(self, session_id: str, stream: str) -> CallRecord | None:

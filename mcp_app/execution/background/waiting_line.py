@@ -22,14 +22,14 @@ from mcp_app.streams.gateway import Streams
 PATIENCE_SECONDS = 5.0
 REMIND_SECONDS = 10.0
 # Maximum number of calls reported for each queue and lane, and maximum number of queues and lanes per pass.
-TOLD, LINES = 100, 20
+NOTIFIED, LINES = 100, 20
 
 
 def sweep() -> None:
     """Report their place to calls that have waited for long enough and had no recent report."""
-    told = [each for line in _lines() for each in _to_tell(*line)]
+    told = [each for line in _lines() for each in _due_notices(*line)]
     if told:
-        connected(lambda streams: _tell_all(streams, told))
+        connected(lambda streams: _notify_all(streams, told))
 
 
 def _lines() -> Iterator[tuple[Any, int]]:
@@ -41,11 +41,11 @@ def _lines() -> Iterator[tuple[Any, int]]:
         yield calls.order_by("-priority", "start_tag", "accepted_at"), line["number"]
 
 
-def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
+def _due_notices(calls: Any, number: int) -> list[tuple[Waiting, str]]:
     # The client of a task polls, so it needs no report.
     silent = Q(reminded_at=None) | Q(reminded_at__lt=clock.now(-REMIND_SECONDS))
     due = calls.filter(silent, accepted_at__lt=clock.now(-PATIENCE_SECONDS), task_until=None, attempt=0)
-    first = list(calls.values_list("pk", flat=True)[:TOLD])
+    first = list(calls.values_list("pk", flat=True)[:NOTIFIED])
     places = {pk: place for place, pk in enumerate(first, 1)}
     rows = due.filter(pk__in=first, meta__contains='"progressToken"').annotate(**clock.read_at())
     return [
@@ -57,7 +57,7 @@ def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
     ]
 
 
-async def _tell_all(streams: Streams, told: list[tuple[Waiting, str]]) -> None:
+async def _notify_all(streams: Streams, told: list[tuple[Waiting, str]]) -> None:
     for waiting, words in told:
         if "progressToken" in waiting.meta:
-            await approval.tell(streams, waiting, words)
+            await approval.notify(streams, waiting, words)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
-from mcp_app.execution.calls.call_notes import PROGRESS, note_answered, note_running, note_sent
+from mcp_app.execution.calls.call_messages import PROGRESS, log_exchange, log_notification, log_running
 from mcp_app.execution.calls.exceptions import Cancelled, Suspended
 from mcp_app.execution.calls.json_values import sendable
 from mcp_app.execution.calls.reply import Lost, Outlet
@@ -137,7 +137,7 @@ class RunningCall:
         """Start the deadline, and log the call as running if it does not finish within ``grace`` seconds."""
         if self._deadline is None and not self.outcome:
             self._deadline = self.loop.call_later(self.timeout, self._stop, "deadline")
-            note_running(self, self._requests.log, grace)
+            log_running(self, self._requests.log, grace)
 
     def cancel(self, reason: str) -> None:
         """Stop the call: async code at its next await, a thread at its next use of the context (CAN-01)."""
@@ -220,7 +220,7 @@ class RunningCall:
         self.reply.answer(encoded, outcome)
         self.telemetry.end(outcome, encoded)
         seconds = perf_counter() - self.started
-        note_answered(self, self._requests.log, encoded, seconds)
+        log_exchange(self, self._requests.log, encoded, seconds)
         if self.finished is not None:
             self.finished(self, seconds)
 
@@ -240,7 +240,7 @@ class RunningCall:
             return
         self.reply.send(encoded, kind, lost)
         if method:
-            note_sent(self, self._requests.log, method, encoded)
+            log_notification(self, self._requests.log, method, encoded)
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress. Thread-safe.

@@ -287,7 +287,7 @@ class Context:
         self.raise_if_cancelled()
         if key not in self._inputs.done:
             with self._effect():
-                self._inputs.note(key, jsonable(settle(function())), single_use=single_use)
+                self._inputs.store_result(key, jsonable(settle(function())), single_use=single_use)
         return deepcopy(self._inputs.done[key])
 
     async def aonce(
@@ -297,7 +297,7 @@ class Context:
         self.raise_if_cancelled()
         if key not in self._inputs.done:
             with self._effect():
-                self._inputs.note(key, jsonable(await function()), single_use=single_use)
+                self._inputs.store_result(key, jsonable(await function()), single_use=single_use)
         return deepcopy(self._inputs.done[key])
 
     async def aread_resource(self, uri: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class EndedConnections:
 
     def start(self) -> None:
         """Start the check on the event loop."""
-        self._looking = asyncio.create_task(self._look())
+        self._looking = asyncio.create_task(self._poll())
 
     async def close(self) -> None:
         """Stop the check."""
@@ -31,7 +31,7 @@ class EndedConnections:
             self._looking.cancel()
             await asyncio.wait((self._looking,))
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         while True:
             await asyncio.sleep(RECHECK_SECONDS)
             named = self._calls.connections()

@@ -19,12 +19,12 @@ class Shed:
 
     count = 0
 
-    def note(self, encoded: bytes) -> None:
+    def count_dropped(self, encoded: bytes) -> None:
         """Count a dropped message. Progress is not counted, because the next report replaces it."""
         if b'"notifications/progress"' not in encoded[:BEGINNING]:
             self.count += 1
 
-    async def tell(self, session: Negotiated, append: Callable[[bytes], Awaitable[Any]]) -> None:
+    async def report(self, session: Negotiated, append: Callable[[bytes], Awaitable[Any]]) -> None:
         """Report the number of dropped messages to the client, if there are any.
 
         Raise the errors of ``append``.

@@ -310,7 +310,7 @@ class Reply:
                 self._writing.discard((self.session_id, self.stream))
             return
         try:
-            await self._shed.tell(self._session, self._store)
+            await self._shed.report(self._session, self._store)
             await self._store(encoded, kind)
         except StreamFinished:
             return  # The session has ended meanwhile.
@@ -318,7 +318,7 @@ class Reply:
             if lost is not None:
                 self._lose(lost)
                 return
-            self._shed.note(encoded)
+            self._shed.count_dropped(encoded)
             log.warning("A notification was dropped because its event stream could not be written")
 
     async def _store(self, encoded: bytes, kind: str = MESSAGE) -> None:
@@ -330,7 +330,7 @@ class Reply:
         owner = self._session.principal_key
         for pause in (*FINISH_RETRY_SECONDS, None):
             try:
-                await self._shed.tell(self._session, self._store)
+                await self._shed.report(self._session, self._store)
                 final = kind == "final"
                 await keep_answer(self._streams, self.session_id, self.stream, encoded, owner, final=final)
             except StreamFinished:

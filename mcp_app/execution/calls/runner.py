@@ -98,7 +98,7 @@ class Runner:
         """Run a tool and return its result in the newest legacy form.
 
         Failures become results with ``isError`` (TOOL-12). Every call of a tool passes through here or
-        ``run_at_once``, so a tool that needs approval never runs without it.
+        ``run_inline``, so a tool that needs approval never runs without it.
         """
         if entry.needs_approval and not approved:
             return _unapproved(entry)
@@ -121,7 +121,7 @@ class Runner:
             return _stopped_or_failed(entry.name, error, call)
         return {}
 
-    def run_at_once(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
+    def run_inline(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
         """Run a tool that never waits and takes no context, and return its result.
 
         Call this in its own ``contextvars`` context, as a task has. Otherwise a change made by the tool,

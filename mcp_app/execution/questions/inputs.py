@@ -110,7 +110,7 @@ class Inputs:
         self.answers.pop(key, None)
         self.refused.add(key)
 
-    def note(self, key: str, value: Any, *, single_use: bool) -> None:
+    def store_result(self, key: str, value: Any, *, single_use: bool) -> None:
         """Store the result of ``Context.once``. Raise TypeError for a value that JSON cannot represent."""
         self.done[key] = orjson.loads(orjson.dumps(value))
         self.single_use = self.single_use or single_use

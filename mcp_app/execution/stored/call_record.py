@@ -114,7 +114,7 @@ class CallRecord(StoredRequest):
     read_at: datetime | None = field(compare=False)
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """True once the call has finished."""
         return self.state in TERMINAL
 
@@ -148,7 +148,7 @@ def digest(tool: str, arguments: dict[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def cancel_news(call: CallRecord, reason: str) -> dict[str, Any]:
+def cancel_broadcast(call: CallRecord, reason: str) -> dict[str, Any]:
     """Return the broadcast that stops this call and no other call with the same request id."""
     return {
         "session": call.session_id,

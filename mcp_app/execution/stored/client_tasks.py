@@ -67,7 +67,7 @@ def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list
     return [_task(row) for row in rows.defer(*LARGE).order_by("-accepted_at", "-pk")[: size + 1]]
 
 
-def seen(task_id: str) -> Task | None:
+def load(task_id: str) -> Task | None:
     """Return a task by its id. The caller must have checked that the client owns it."""
     row = _row(task_id)
     return None if row is None else _task(row)
@@ -87,7 +87,7 @@ def _row(task_id: str) -> Call | None:
 
 def _task(row: Call) -> Task:
     assert row.task_until is not None
-    status, message, rest = _ended(row) if is_terminal(row.state) else _seen(row)
+    status, message, rest = _ended(row) if is_terminal(row.state) else _unfinished(row)
     moments = (
         row.accepted_at,
         row.decided_at,
@@ -139,7 +139,7 @@ def _failure(row: Call) -> str:
     return texts[0][:LONGEST_MESSAGE] if texts else FAILED
 
 
-def _seen(row: Call) -> tuple[Status, str, dict[str, Any]]:
+def _unfinished(row: Call) -> tuple[Status, str, dict[str, Any]]:
     """Return the status, message and members of an unfinished call."""
     if row.cancel_requested_at is not None:
         return Status.WORKING, STOPPING, {}

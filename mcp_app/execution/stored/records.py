@@ -131,7 +131,7 @@ def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
     return record(row) if row else None
 
 
-def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
+def record_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
     """Record that the broker has accepted the job, or that it has not."""
     Call.objects.filter(pk=call_id).update(enqueued_at=database_clock.now() if is_queued else None)
 
@@ -187,14 +187,14 @@ def renew(
     return Renewal(True, mine.values_list("cancel_reason", flat=True).first() or "")
 
 
-def look(call_id: UUID, attempt: int) -> Renewal:
+def check_attempt(call_id: UUID, attempt: int) -> Renewal:
     """Return the state of an attempt as ``renew`` does, but without renewing the lease."""
     mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
     reason = mine.values_list("cancel_reason", flat=True).first()
     return Renewal(held=reason is not None, cancel_reason=reason or "")
 
 
-def note_waiting(call_id: UUID, attempt: int, *, waiting: bool) -> None:
+def record_waiting(call_id: UUID, attempt: int, *, waiting: bool) -> None:
     """Record that the running attempt waits for its client's answer, or that it has got the answer."""
     mine = Call.objects.filter(pk=call_id, attempt=attempt)
     move(mine, Transition.ASK if waiting else Transition.ANSWER)
@@ -243,7 +243,7 @@ def cancel_idle(call: CallRecord, answer: bytes) -> bool:
     return finish(call.id, call.attempt, Transition.CANCEL.after, "cancelled", answer, statement=statement)
 
 
-def note_published(*call_ids: UUID) -> None:
+def record_published(*call_ids: UUID) -> None:
     """Record that the answers of these calls have reached their event streams."""
     Call.objects.filter(pk__in=call_ids, state__in=TERMINAL).update(published=True)
 

@@ -29,7 +29,7 @@ class Seconds(Func):
         return self.as_sql(compiler, connection, template=template, arg_joiner=") - JULIANDAY(", **more)
 
 
-class BegunCall(NamedTuple):
+class StartedCall(NamedTuple):
     """A background call that a worker has started.
 
     ``client`` is the name of its client if it was requested.
@@ -44,7 +44,9 @@ class BegunCall(NamedTuple):
     failed: bool
 
 
-def begun_calls(since: datetime, until: datetime | None = None, *, clients: bool = False) -> list[BegunCall]:
+def started_calls(
+    since: datetime, until: datetime | None = None, *, clients: bool = False
+) -> list[StartedCall]:
     """Return calls of a period that were started exactly once, from the newest MOST calls.
 
     Calls with several attempts are left out, because rows store only the times of the last attempt.
@@ -58,7 +60,7 @@ def begun_calls(since: datetime, until: datetime | None = None, *, clients: bool
         Seconds("started_at", Coalesce("decided_at", "accepted_at")), Seconds("finished_at", "started_at"),
     )  # fmt: skip
     return [
-        BegunCall(tool, principal, worker, name or "", max(waited, 0.0), took, state == State.FAILED)
+        StartedCall(tool, principal, worker, name or "", max(waited, 0.0), took, state == State.FAILED)
         for tool, principal, worker, name, attempt, state, waited, took in rows[:MOST]
         if waited is not None and attempt <= 1
     ]

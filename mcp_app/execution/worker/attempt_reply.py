@@ -18,8 +18,8 @@ from django.db import DatabaseError
 
 from mcp_app.database.queries import aquery
 from mcp_app.execution.background import core_tasks
-from mcp_app.execution.background.answer_streams import append_answer, tell_of_task
-from mcp_app.execution.background.noted_ids import Published
+from mcp_app.execution.background.answer_streams import announce_task, append_answer
+from mcp_app.execution.background.id_batch import Published
 from mcp_app.execution.calls import failpoints
 from mcp_app.execution.calls.load_shedding import Shed
 from mcp_app.execution.calls.reply import Lost
@@ -109,7 +109,7 @@ class AttemptReply:
         failpoints.reach("before-append")
         try:
             if self._shed.count:
-                await self._tell_of_shed()
+                await self._report_shed()
             await self._store(encoded, kind=kind)
         except StreamFinished:
             self.abandoned = True  # A newer attempt writes this stream, or the session has ended.
@@ -117,16 +117,16 @@ class AttemptReply:
             if lost is not None:
                 lost(CANNOT_ASK)
                 return
-            self._shed.note(encoded)
+            self._shed.count_dropped(encoded)
             log.warning(
                 "A notification of call %s was dropped because its stream could not be written", call.id
             )
         if call.is_core_task and kind == MESSAGE and not self.abandoned:
             # PROG-06: the request that created the task has been answered, but its session continues.
-            await core_tasks.say(self._streams, call, encoded)
+            await core_tasks.send_to_session(self._streams, call, encoded)
 
-    async def _tell_of_shed(self) -> None:
-        await self._shed.tell(stored_answers.session_of(self._call), self._store)
+    async def _report_shed(self) -> None:
+        await self._shed.report(stored_answers.session_of(self._call), self._store)
 
     async def _finish(self, encoded: bytes, outcome: str) -> bool:
         if self._pump is not None:
@@ -144,7 +144,7 @@ class AttemptReply:
         failpoints.reach("after-store")
         if self._shed.count:
             with suppress(StreamsError):
-                await self._tell_of_shed()
+                await self._report_shed()
         if await append_answer(self._streams, call, encoded):
             self._published.add(call.id)
         return True
@@ -158,17 +158,17 @@ class AttemptReply:
             return False
         failpoints.reach("after-store")
         if call.is_core_task:
-            await self._ask_waits()
-        await tell_of_task(self._streams, call)
+            await self._send_questions()
+        await announce_task(self._streams, call)
         return True
 
-    async def _ask_waits(self) -> None:
+    async def _send_questions(self) -> None:
         """Send the questions to the requests that wait for the task (TASK4-05).
 
         If that fails, a client gets the questions when it next requests the result.
         """
         try:
-            await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
+            await core_tasks.answer_waits(self._streams, self._call.id, self._message_log)
         except (DatabaseError, StreamsError) as error:
             log.warning("The questions of task %s were not sent: %s", self._call.id, error)
 

@@ -112,9 +112,9 @@ class Leftovers:
         """Reap dead children of a finished call now and every ZOMBIE_SECONDS, until all have ended."""
         self._left = {pid: born for pid, (_, born) in _others().items()}
         if self._next is None:
-            self._look()
+            self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._next = None
         states = {pid: _state(pid) for pid in self._left}
         self._left = {pid: born for pid, (_, born) in states.items() if self._left[pid] == born}
@@ -124,7 +124,7 @@ class Leftovers:
             _wait_for(pid)
         self._dead = dead
         if self._left:
-            self._next = threading.Timer(ZOMBIE_SECONDS, self._look)
+            self._next = threading.Timer(ZOMBIE_SECONDS, self._check)
             self._next.daemon = True
             self._next.start()
 

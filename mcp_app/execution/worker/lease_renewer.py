@@ -67,7 +67,7 @@ class LeaseRenewer:
         self.call: RunningCall | None = None
         self._on_news = on_news
         self._noted: object = None
-        self._place, self._noted_waiting = place, False
+        self._place, self._recorded_waiting = place, False
         self.record = record
         self._tell = tell
         self._may_exit = may_exit
@@ -76,7 +76,7 @@ class LeaseRenewer:
         self._stopped_at: float | None = None
         self._looked_at = time.monotonic()
         self._renewed_at = self._looked_at if claimed_at is None else claimed_at
-        self._told_to_stop = self._gave_up = self._lost = False
+        self._stop_requested = self._gave_up = self._lost = False
         self._deadline = time.monotonic() + record.timeout
         self._slot = slot
         if slot is not None:
@@ -108,10 +108,10 @@ class LeaseRenewer:
         Programs of a call that has finished may continue to run.
         """
         if self.call is not None and self.call.stopped and not self.call.suspended:
-            self._say_ended(end_descendants(self._started_before))
+            self._log_ended(end_descendants(self._started_before))
         _leftovers.collect()
 
-    def _say_ended(self, ended: list[int]) -> None:
+    def _log_ended(self, ended: list[int]) -> None:
         if ended:
             record = self.record
             log.info(
@@ -121,10 +121,10 @@ class LeaseRenewer:
     def _check(self, call: RunningCall, now: float) -> None:
         if self._place is not None and self._place.must_leave:
             self._place.on_leave()
-        self._look(call, now)
+        self._poll(call, now)
         if self._is_settled():
             return  # However long a database outage lasts (R15).
-        if call.stopped or self._told_to_stop or now > self._deadline:
+        if call.stopped or self._stop_requested or now > self._deadline:
             if self._stopped_at is None:
                 self._stopped_at = now
             elif now - self._stopped_at > GRACE_SECONDS:
@@ -134,19 +134,19 @@ class LeaseRenewer:
         """Return True if only the answer remains to be stored. Thread-safe."""
         return self.call is not None and self.call.outcome != "" and not self.call.goes_on
 
-    def _look(self, call: RunningCall, now: float) -> None:
+    def _poll(self, call: RunningCall, now: float) -> None:
         """Renew the lease when due.
 
         Look for a cancellation more often, because a broadcast may be lost (R25).
         """
         record = self.record
         try:
-            self._note_waiting()
-            if now - self._renewed_at >= RENEW_SECONDS or self._has_news(call, now):
+            self._record_waiting()
+            if now - self._renewed_at >= RENEW_SECONDS or self._has_new_progress(call, now):
                 renewal = self._renew(call)
                 self._renewed_at = self._looked_at = now
             elif now - self._looked_at >= LOOK_SECONDS:
-                renewal = records.look(record.id, record.attempt)
+                renewal = records.check_attempt(record.id, record.attempt)
                 self._looked_at = now
             else:
                 return
@@ -156,13 +156,13 @@ class LeaseRenewer:
             return
         self._act(call, renewal)
 
-    def _note_waiting(self) -> None:
+    def _record_waiting(self) -> None:
         waits = self._place is not None and self._place.waits
-        if waits != self._noted_waiting:
-            records.note_waiting(self.record.id, self.record.attempt, waiting=waits)
-            self._noted_waiting = waits
+        if waits != self._recorded_waiting:
+            records.record_waiting(self.record.id, self.record.attempt, waiting=waits)
+            self._recorded_waiting = waits
 
-    def _has_news(self, call: RunningCall, now: float) -> bool:
+    def _has_new_progress(self, call: RunningCall, now: float) -> bool:
         """Return True if it is time to notify the client of a task of new progress."""
         is_new = self._on_news is not None and call.last_progress is not self._noted
         return is_new and now - self._looked_at >= LOOK_SECONDS
@@ -189,10 +189,10 @@ class LeaseRenewer:
             self._stop(call, renewal.cancel_reason)
 
     def _stop(self, call: RunningCall, reason: str) -> None:
-        if not self._told_to_stop:
+        if not self._stop_requested:
             # Recorded here as well, because code that blocks the event loop prevents the call from being
             # stopped.
-            self._told_to_stop = True
+            self._stop_requested = True
             self._tell(lambda: call.cancel(reason))
 
     def _end(self, why: str) -> None:
@@ -201,7 +201,7 @@ class LeaseRenewer:
             log.error("Call %s (%s) %s and continues in its thread", self.record.id, self.record.tool, why)
             self._gave_up = True
             return
-        told = self._told_to_stop or (self.call is not None and self.call.stopped_by == "cancel")
+        told = self._stop_requested or (self.call is not None and self.call.stopped_by == "cancel")
         if told and not self._lost:
             words = "was cancelled. Its process is ended because its code did not stop."
             log.info("Call %s (%s) %s", self.record.id, self.record.tool, words)
@@ -211,5 +211,5 @@ class LeaseRenewer:
 
     def _exit(self) -> None:
         # Kill them before this process exits, because they would lose their parent.
-        self._say_ended(end_descendants({}))
+        self._log_ended(end_descendants({}))
         os._exit(EXIT_STATUS)

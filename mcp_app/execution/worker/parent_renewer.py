@@ -97,7 +97,7 @@ class ParentRenewer:
             if now < running.ends_at + GRACE_SECONDS + STORE_SECONDS:
                 renewal = records.renew(running.call_id, running.attempt, None)
             else:
-                renewal = records.look(running.call_id, running.attempt)
+                renewal = records.check_attempt(running.call_id, running.attempt)
             stops = not renewal.held or renewal.cancel_reason or now > running.ends_at
             if running.is_settled or not stops:
                 return

@@ -26,9 +26,9 @@ from mcp_app.catalogue.snapshots.snapshot import EMPTY, Catalogue
 from mcp_app.conf import Settings
 from mcp_app.database import clock, queries
 from mcp_app.database.queries import query
-from mcp_app.execution.background.answer_streams import fence_off, reported_progress, tell_of_task
-from mcp_app.execution.background.celery import hand_on, remove_jobs
-from mcp_app.execution.background.noted_ids import Published
+from mcp_app.execution.background.answer_streams import announce_task, fence_off, reported_progress
+from mcp_app.execution.background.celery import enqueue_again, remove_jobs
+from mcp_app.execution.background.id_batch import Published
 from mcp_app.execution.calls import failpoints
 from mcp_app.execution.calls.call import RunningCall, attempt
 from mcp_app.execution.calls.context import Context
@@ -110,7 +110,7 @@ class Worker:
         self._requests = ClientRequests(
             self._streams, self._log, settings.client_request_seconds, self._place
         )
-        self._place.on_leave = partial(self._tell, partial(self._requests.give_up, GAVE_WAY))
+        self._place.on_leave = partial(self._call_in_loop, partial(self._requests.give_up, GAVE_WAY))
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
         self._offered, self._views = EMPTY, Views(settings.server)
@@ -139,7 +139,7 @@ class Worker:
         try:
             attempt = self._claim(call_id)
         except TooManyRunning as full:
-            query(_wait_for_a_place, full)
+            query(_enqueue_later, full)
             return ""
         if attempt is None:
             return ""
@@ -202,12 +202,12 @@ class Worker:
         failpoints.reach("after-claim")
         renewer = LeaseRenewer(
             record,
-            self._tell,
+            self._call_in_loop,
             may_exit=self._may_exit,
             claimed_at=claimed_at,
             place=self._place,
             slot=self._slot,
-            on_news=partial(self._tell_of_task, record) if record.is_task else None,
+            on_news=partial(self._announce_task, record) if record.is_task else None,
         )
         return renewer, run_coroutine_threadsafe(self._run(record, principal, renewer), self._loop)
 
@@ -250,13 +250,13 @@ class Worker:
         inputs = None if record.inputs is None else _inputs(record, record.inputs)
         reply = AttemptReply(self._streams, record, self._published, inputs, self._log)
         call = renewer.call = self._call(record, principal, reply, inputs)
-        later = self._loop.call_later(LOOK_SECONDS, self._look_later, record, call)
+        later = self._loop.call_later(LOOK_SECONDS, self._reload_session_later, record, call)
         if record.attempt > 1 or record.approved or record.reminded:
             await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)
         if record.read_at is None or record.read_at - record.accepted_at > YOUNG:
             later.cancel()
-            await self._look(record, call)
+            await self._reload_session(record, call)
         if record.cancel_reason:
             call.cancel(record.cancel_reason)
         await self._attempt(record, call)
@@ -301,7 +301,7 @@ class Worker:
             inputs=inputs,
         )
 
-    async def _look(self, record: CallRecord, call: RunningCall) -> None:
+    async def _reload_session(self, record: CallRecord, call: RunningCall) -> None:
         """Load the call's session again.
 
         If Redis has lost the session, the call continues with the stored one.
@@ -317,8 +317,8 @@ class Worker:
         else:
             call.session.refresh(fields or record.session_fields)
 
-    def _look_later(self, record: CallRecord, call: RunningCall) -> None:
-        self._keep(self._look(record, call))
+    def _reload_session_later(self, record: CallRecord, call: RunningCall) -> None:
+        self._keep(self._reload_session(record, call))
 
     async def _attempt(self, record: CallRecord, call: RunningCall) -> None:
         key = (record.session_id, record.request_id, str(record.id))
@@ -338,8 +338,8 @@ class Worker:
             return error_result(f"{record.tool} was changed after this call was approved: call it again.")
         return await self._runner.run_tool(entry, record.arguments, call, context, approved=record.approved)
 
-    def _tell_of_task(self, record: CallRecord) -> None:
-        self._keep(tell_of_task(self._streams, record))
+    def _announce_task(self, record: CallRecord) -> None:
+        self._keep(announce_task(self._streams, record))
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in a task, and hold a reference to the task until it has finished."""
@@ -347,7 +347,7 @@ class Worker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _tell(self, function: Callable[[], None]) -> None:
+    def _call_in_loop(self, function: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(function)
 
     def _on_cancel(self, payload: dict[str, Any]) -> None:
@@ -366,12 +366,12 @@ class Worker:
                     call.cancel("the session ended")
 
 
-def _wait_for_a_place(full: TooManyRunning) -> None:
+def _enqueue_later(full: TooManyRunning) -> None:
     """Queue the call again.
 
     The more calls wait, the longer the delay, so that the repeated checks stay cheap.
     """
-    hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
+    enqueue_again(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
 
 
 def _inputs(record: CallRecord, stored: dict[str, Any]) -> Inputs:

@@ -19,7 +19,7 @@ from mcp_app.database.aware_times import parameter
 from mcp_app.message_log.pages import ERRORS
 from mcp_app.message_log.rollups import HOUR
 from mcp_app.models import ErrorGroup, ErrorHour, Message
-from mcp_app.observability.error_text import LONGEST_READ, said_in, without_what_varies
+from mcp_app.observability.error_text import LONGEST_READ, message_in, without_what_varies
 from mcp_app.protocol.messages.methods import METHODS, OTHER
 
 # Maximum number of groups in total and per tool. Further errors are counted in a common group without text.
@@ -86,7 +86,7 @@ class Errors:
 
 def kind_of(method: str, target: str, outcome: str, answer: str) -> GroupKey:
     """Return the group to which the error in a message belongs."""
-    words = without_what_varies(said_in(answer))
+    words = without_what_varies(message_in(answer))
     return GroupKey(
         method if method in METHODS else OTHER, target[:128] if method in NAMED else "", outcome, words
     )
@@ -101,7 +101,7 @@ def write(errors: Errors) -> None:
         newest = max(messages, key=lambda message: message.pk)
         first, last = min(message.at for message in messages), max(message.at for message in messages)
         groups.append(
-            [kind.digest, *kind, said_in(newest.answer), _stored(first), _stored(last),
+            [kind.digest, *kind, message_in(newest.answer), _stored(first), _stored(last),
              min(message.pk for message in messages), newest.pk, len(messages)]
         )  # fmt: skip
         counted = Counter(int(message.at.timestamp()) // HOUR for message in messages)

@@ -51,7 +51,7 @@ def configured() -> Provider:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedMetadata:
     """The provider's cached metadata.
 
     ``said`` is None before the first successful fetch. ``away`` is the reason of the last failure.
@@ -62,7 +62,7 @@ class _Kept:
     away: str = ""
 
 
-_kept: dict[Provider, _Kept] = {}
+_kept: dict[Provider, _CachedMetadata] = {}
 _fetching = threading.Lock()
 
 
@@ -76,15 +76,15 @@ def metadata() -> dict[str, Any]:
     """
     provider = configured()
     with _fetching:
-        kept = _kept.get(provider, _Kept(None, 0.0))
+        kept = _kept.get(provider, _CachedMetadata(None, 0.0))
         if kept.until < time.monotonic():
             try:
                 said = async_to_sync(_fetched)(provider)
-                kept = _Kept(said, time.monotonic() + FRESH_SECONDS)
+                kept = _CachedMetadata(said, time.monotonic() + FRESH_SECONDS)
                 record_fetch(said)
             except (KeysAway, TimeoutError) as away:
                 why = str(away) or f"It did not answer within {ALL_SECONDS:g} seconds."
-                kept = _Kept(kept.said, time.monotonic() + RETRY_SECONDS, why)
+                kept = _CachedMetadata(kept.said, time.monotonic() + RETRY_SECONDS, why)
                 record_failure(why)
             _kept[provider] = kept
     if kept.said is None:
@@ -177,7 +177,7 @@ class ProviderSession:
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> ProviderResponse:
         """Fetch the userinfo endpoint."""
-        return _asked(url, Sent("GET", dict(headers or {})))
+        return _request(url, Sent("GET", dict(headers or {})))
 
     def request(
         self,
@@ -196,10 +196,10 @@ class ProviderSession:
             # The library does not quote it.
             pair = f"{quote_plus(auth.username)}:{quote_plus(auth.password)}"
             sent["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
-        return _asked(url, Sent("POST", sent, urlencode(data).encode()))
+        return _request(url, Sent("POST", sent, urlencode(data).encode()))
 
 
-def _asked(url: str, sent: Sent) -> ProviderResponse:
+def _request(url: str, sent: Sent) -> ProviderResponse:
     try:
         got: Fetched = async_to_sync(fetch)(url, policy_for(url, configured()), sent=sent)
     except EgressError as error:

@@ -15,7 +15,7 @@ from django.db import transaction
 from mcp_app.models import ServiceUser
 from mcp_app.models.audit import stored_user
 from mcp_app.oauth import secrets
-from mcp_app.oauth.connections import MACHINE_ENTERED, MACHINE_PERMISSION, note_client
+from mcp_app.oauth.connections import MACHINE_ENTERED, MACHINE_PERMISSION, audit_client
 from mcp_app.oauth.machines import public_keys
 from mcp_app.oauth.machines.assertions import METHOD
 from mcp_app.oauth.models import Client
@@ -67,7 +67,7 @@ def create_machine(machine: Machine, *, actor: Any) -> tuple[Client, str]:
             jwks=jwks,
             jwks_uri=machine.jwks_uri,
         )
-        note_client(actor, MACHINE_ENTERED, client, user=str(user), scope=client.scope)
+        audit_client(actor, MACHINE_ENTERED, client, user=str(user), scope=client.scope)
     return client, secret
 
 

@@ -14,7 +14,7 @@ from django.db import transaction
 from mcp_app import conf
 from mcp_app.database import clock
 from mcp_app.oauth import secrets
-from mcp_app.oauth.connections import note_connection, principal_key
+from mcp_app.oauth.connections import audit_connection, principal_key
 from mcp_app.oauth.models import AccessToken, Client, Connection
 from mcp_app.streams.blocking.announce import announce
 
@@ -52,7 +52,7 @@ def _connection(client: Client, resource: str, now: datetime) -> Connection:
         live = Connection.objects.create(
             client=client, user=user, resource=resource, scope=client.scope, ends_at=ends
         )
-        note_connection(user, "oauth.machine_connect", live)
+        audit_connection(user, "oauth.machine_connect", live)
     elif live.ends_at < ends - timedelta(days=1) or live.ends_at > ends:
         Connection.objects.filter(pk=live.pk).update(ends_at=ends)
     return live

@@ -37,7 +37,7 @@ def code(request: HttpRequest) -> HttpResponse:
     """Show the form for the second step of a login, and check the code."""
     held = pending(request)
     if held is None:
-        return _over(request)
+        return _expired_login(request)
     error, status = "", 200
     if request.method == "POST":
         outcome = factors.prove(held.user, _typed(request))
@@ -60,14 +60,14 @@ def set_up(request: HttpRequest) -> HttpResponse:
     held = pending(request)
     user: Any = held.user if held else request.user
     if not user.is_authenticated or second_factor_lacks():
-        return _over(request)
+        return _expired_login(request)
     if factors.factor_of(user) is not None:
         return HttpResponseRedirect(reverse("mcp_oauth:second_factor_code" if held else _OWN))
     secret, error = _secret(request), ""
     if request.method == "POST":
         step = factors.right_step(secret, _typed(request))
         if step is not None:
-            return _kept(request, held, user, secret, step)
+            return _save(request, held, user, secret, step)
         error = "This code is not right. Is the clock of your device right?"
     adapter = FactorAdapter()
     drawn = adapter.build_totp_svg(adapter.build_totp_url(user, secret)).partition("?>")[2]
@@ -121,7 +121,7 @@ def _done(request: HttpRequest, user: Any) -> HttpResponse:
     return HttpResponseRedirect(reverse(_OWN) + "?done=1")
 
 
-def _kept(request: HttpRequest, held: Pending | None, user: Any, secret: str, step: int) -> HttpResponse:
+def _save(request: HttpRequest, held: Pending | None, user: Any, secret: str, step: int) -> HttpResponse:
     try:
         codes = factors.set_up(user, secret, step)
     except IntegrityError:
@@ -161,7 +161,7 @@ def _refusal(outcome: factors.CodeOutcome) -> tuple[str, int]:
     return f"Too many wrong codes. Try again in {-(-outcome.wait // 60)} minutes.", 429
 
 
-def _over(request: HttpRequest) -> HttpResponse:
+def _expired_login(request: HttpRequest) -> HttpResponse:
     reason = "This login was over already, or waited for too long."
     context = {"reason": reason, "login": login_address()}
     return page(request, "mcp_oauth/not_logged_in.html", context, status=400)

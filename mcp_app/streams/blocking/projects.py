@@ -20,7 +20,7 @@ REMEMBERED_SECONDS = 86_400
 MOST = 100
 
 
-def note(url: str) -> int:
+def register(url: str) -> int:
     """Register this project in the Redis at ``url``. Return how many other projects used it within a day.
 
     Raise StreamsUnavailable.

@@ -83,7 +83,7 @@ class Batch:
         await self._connection.start()
 
     async def close(self) -> None:
-        """Send the pending ``tell`` scripts, fail all waiting commands, and close the connection."""
+        """Send the pending ``post`` scripts, fail all waiting commands, and close the connection."""
         self.on_close()
         if self._telling:
             self._leave()
@@ -128,7 +128,7 @@ class Batch:
             whole = [("EVAL", script.source, len(keys), *keys, *more) for script, keys, more in wanted]
             return await self.many([*whole, *then])
 
-    def tell(self, script: Script, keys: Sequence[str], *arguments: Argument) -> None:
+    def post(self, script: Script, keys: Sequence[str], *arguments: Argument) -> None:
         """Run a script before all later commands, without waiting for its reply. Never fails.
 
         The script is sent with the next command, or after ``COMPANY_SECONDS``.
@@ -138,14 +138,14 @@ class Batch:
             self._telling.discard(reply)
             error = None if reply.cancelled() else reply.exception()
             if isinstance(error, _ScriptMissing):
-                self._tell(self.command("EVAL", script.source, len(keys), *keys, *arguments), told)
+                self._post(self.command("EVAL", script.source, len(keys), *keys, *arguments), told)
             elif error is not None:
                 log.info("A command could not be sent to Redis: %s", error)
 
         packed = pack(("EVALSHA", script.digest, len(keys), *keys, *arguments))
-        self._tell(self._put(packed, 0, urgent=False), told)
+        self._post(self._put(packed, 0, urgent=False), told)
 
-    def _tell(self, reply: asyncio.Future[Any], told: Callable[[asyncio.Future[Any]], None]) -> None:
+    def _post(self, reply: asyncio.Future[Any], told: Callable[[asyncio.Future[Any]], None]) -> None:
         self._telling.add(reply)
         reply.add_done_callback(told)
 

@@ -156,7 +156,7 @@ class RedisConnection:
             try:
                 await self._hold()
             except (OSError, TimeoutError, StreamsError) as error:
-                self._note(pause, error)
+                self._log_outage(pause, error)
             if loop.time() - began > STEADY:
                 pause = FIRST_PAUSE
             self.state = "down"
@@ -166,7 +166,7 @@ class RedisConnection:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _note(self, pause: float, error: Exception) -> None:
+    def _log_outage(self, pause: float, error: Exception) -> None:
         if pause == FIRST_PAUSE:
             log.warning("Redis is unavailable: %s", str(error) or type(error).__name__)
 

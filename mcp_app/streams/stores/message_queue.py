@@ -16,7 +16,7 @@ from mcp_app.streams.base import StreamLimits, StreamsError, StreamsFull, Stream
 from mcp_app.streams.connections.batch import Batch
 from mcp_app.streams.connections.client import TIMEOUT, async_client, sync_client
 from mcp_app.streams.connections.keys import MESSAGES
-from mcp_app.streams.stores.storage_quota import memory_if_told
+from mcp_app.streams.stores.storage_quota import memory_or_zero
 
 Batches = Sequence[tuple[str, bytes]]
 # This number of batches fits into any Redis, so their size need not be queried.
@@ -58,7 +58,7 @@ class RedisMessages:
 
     async def _share_is_used(self) -> bool:
         # One caller with long messages must not fill Redis, which would block all other callers (R31).
-        _, most = await memory_if_told(self._batch)
+        _, most = await memory_or_zero(self._batch)
         if not most:
             return False
         try:

@@ -138,7 +138,7 @@ class RedisLog:
             if not isinstance(reply, list):
                 raise StreamFinished(_REASONS.get(reply, "The stream takes no more events."))
             if len(reply) > 2:
-                self._kept.note(reply[2], session, stream, reply[3], reply[1])
+                self._kept.record(reply[2], session, stream, reply[3], reply[1])
             return Position(int(reply[0]), int(reply[1]))
 
 

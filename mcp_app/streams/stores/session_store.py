@@ -70,7 +70,7 @@ class RedisSessions:
         return fields or None
 
     async def update(self, session: str, fields: dict[str, str], broadcast: Broadcast | None = None) -> bool:
-        keys, told = [session_keys(session).session], self._told(broadcast)
+        keys, told = [session_keys(session).session], self._publish_arguments(broadcast)
         done = await self._batch.script(scripts.UPDATE_SESSION, keys, "", *told, *field_arguments(fields))
         if done < 0:
             raise SessionEnded(_ENDED)
@@ -101,7 +101,7 @@ class RedisSessions:
         return (
             scripts.END_SESSION,
             [keys.session, keys.subscriptions, keys.members],
-            (keys.base, ttl, wake, EVERYONE, *self._told(broadcast), unless),
+            (keys.base, ttl, wake, EVERYONE, *self._publish_arguments(broadcast), unless),
         )
 
     def _ended(self, session: str, reply: list[Any], ttl: int) -> str:
@@ -110,10 +110,10 @@ class RedisSessions:
         if streams:
             self._kept.forget(session, [stream.decode() for stream in streams])
         principal: str = found.decode()
-        self._kept.note_tombstone(principal, ttl)
+        self._kept.record_tombstone(principal, ttl)
         return principal
 
-    def _told(self, broadcast: Broadcast | None) -> tuple[str, str | bytes]:
+    def _publish_arguments(self, broadcast: Broadcast | None) -> tuple[str, str | bytes]:
         """Return the script arguments that publish a broadcast."""
         if broadcast is None:
             return "", ""

@@ -72,7 +72,7 @@ class RedisKept:
     async def held(self, owner: str) -> int:
         more = True
         person = person_of(owner)
-        self._tell_ended()
+        self._send_ended()
         while more:
             notes = account(person, self._taken(), self._limits.ttl)
             held, more = await self._batch.script(scripts.KEPT, KEPT, *notes)
@@ -82,7 +82,7 @@ class RedisKept:
         now = asyncio.get_running_loop().time()
         if now - self._looked_at > MEMORY_SECONDS:
             self._looked_at = now
-            self._memory = await memory_if_told(self._batch)
+            self._memory = await memory_or_zero(self._batch)
             self._bound = bound_of(self._memory[1], self._limits)
         check_room(*self._memory, self._limits.full_percent)
         person = person_of(owner)
@@ -112,7 +112,7 @@ class RedisKept:
         memory.
         """
         async with self._large:
-            used, memory = await memory_if_told(self._batch)
+            used, memory = await memory_or_zero(self._batch)
             check_accepted(await self.held(owner) + size, bound_of(memory, self._limits))
             try:
                 check_room(used + size, memory, accepted_percent(self._limits))
@@ -129,7 +129,7 @@ class RedisKept:
     # collected for a short time and sent together, at the latest before the next query. So a process sees
     # its own notes.
 
-    def note(self, owner: bytes, session: str, stream: str, size: int, offset: int) -> None:
+    def record(self, owner: bytes, session: str, stream: str, size: int, offset: int) -> None:
         """Replace a stream's entry in the account. Never fails, because the stream has already been written.
 
         ``offset`` is the offset of the newest event in the stream. It protects the account against a
@@ -141,34 +141,34 @@ class RedisKept:
         self._told.pop(person, None)
         self._waiting += size
         if self._waiting > NOTE_BYTES:
-            self.tell_notes()
+            self.send_pending()
         elif self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.tell_notes)
+            self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.send_pending)
 
-    def tell_notes(self) -> None:
+    def send_pending(self) -> None:
         """Send all pending notes to the account. Never fails."""
-        self._tell_ended()
+        self._send_ended()
         if notes := self._taken():
-            self._batch.tell(scripts.KEPT, KEPT, *account("", notes, self._limits.ttl))
+            self._batch.post(scripts.KEPT, KEPT, *account("", notes, self._limits.ttl))
 
-    def note_tombstone(self, owner: str, ttl: int) -> None:
+    def record_tombstone(self, owner: str, ttl: int) -> None:
         """Add the tombstone of an ended session for ``ttl`` seconds. Ignore an empty owner. Never fails."""
         if not owner:
             return
         if ttl != self._ended_ttl:
-            self._tell_ended()
+            self._send_ended()
             self._ended_ttl = ttl
         person = person_of(owner)
         self._ended[person] = self._ended.get(person, 0) + 1
         if (told := self._told.get(person)) is not None:
             self._told[person] = told[0], told[1] + TOMBSTONE
         if self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.tell_notes)
+            self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.send_pending)
 
-    def _tell_ended(self) -> None:
+    def _send_ended(self) -> None:
         ended, self._ended = self._ended, {}
         if ended:
-            self._batch.tell(scripts.KEPT, KEPT, *tombstones(ended, self._ended_ttl))
+            self._batch.post(scripts.KEPT, KEPT, *tombstones(ended, self._ended_ttl))
 
     def forget(self, session: str, streams: list[str]) -> None:
         """Remove deleted streams from the account. Never fails."""
@@ -176,7 +176,7 @@ class RedisKept:
             names = [f"{session}/{stream}" for stream in streams[start : start + SWEEP]]
             for name in names:
                 self._notes.pop(name, None)
-            self._batch.tell(scripts.KEPT, KEPT, *account(gone=names))
+            self._batch.post(scripts.KEPT, KEPT, *account(gone=names))
 
     def _taken(self) -> dict[str, tuple[int, str, int]]:
         """Return the pending notes and clear them."""
@@ -194,7 +194,7 @@ async def memory(batch: Batch) -> tuple[int, int]:
     return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
 
 
-async def memory_if_told(batch: Batch) -> tuple[int, int]:
+async def memory_or_zero(batch: Batch) -> tuple[int, int]:
     """Return the same as ``memory``. Return zeros if Redis has no INFO (fakeredis) or forbids it."""
     try:
         return await memory(batch)

@@ -105,7 +105,7 @@ class HttpSse:
         self._endpoint.check_scopes(principal, message, fields, scope)
         if isinstance(message, jsonrpc.Notification):
             if message.method == CANCELLED:
-                await unanswered_requests.note(
+                await unanswered_requests.record(
                     self._process.streams, session.id, message.params.get("requestId")
                 )
             await self._process.dispatcher.notification(session, message, body)

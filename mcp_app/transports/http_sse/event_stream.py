@@ -112,7 +112,7 @@ class HttpSseStream(EventStream):
         """Raise StreamUnknown, because the references to other streams are lost with this stream."""
         raise StreamUnknown("Redis has lost the streams of this connection.")
 
-    async def _tell_gap(self) -> None:
+    async def _report_gap(self) -> None:
         """Close the connection, because a client must not wait for an answer that was trimmed."""
         raise ClientStalled
 

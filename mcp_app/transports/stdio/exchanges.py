@@ -73,7 +73,7 @@ class Exchanges:
             await self._refuse(error, catalogue, request, frame)
             return
         asked = Asked(self._process, exchange, self._principal, catalogue)
-        self._process.clients.seen(exchange, self._principal.user_id, "stdio")
+        self._process.clients.report(exchange, self._principal.user_id, "stdio")
         serve = self._listen if request.method == LISTEN else self._serve
         task = asyncio.ensure_future(serve(asked, request, frame))
         self._open[request.id] = task

@@ -76,11 +76,11 @@ class Pipes:
                 while view:
                     view = view[os.write(self._output, view) :]
             except OSError as error:
-                self._tell(done, error)
+                self._notify(done, error)
             else:
-                self._tell(done, None)
+                self._notify(done, None)
 
-    def _tell(self, done: asyncio.Future[None], error: OSError | None) -> None:
+    def _notify(self, done: asyncio.Future[None], error: OSError | None) -> None:
         try:
             self._loop.call_soon_threadsafe(_settle, done, error)
         except RuntimeError:

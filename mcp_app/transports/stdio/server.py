@@ -151,16 +151,18 @@ class StdioServer:
             return
         cancelled = message.params.get("requestId")
         if message.method == "notifications/cancelled" and self._exchanges.cancel(cancelled):
-            self._note(message, frame)
+            self._log_notification(message, frame)
         elif self._exchanges.takes(message):
-            self._note(message, frame)  # As over HTTP, other notifications have no effect in this revision.
+            self._log_notification(
+                message, frame
+            )  # As over HTTP, other notifications have no effect in this revision.
         elif self._session is not None:
             if message.method == "notifications/cancelled" and type(cancelled) in (str, int):
                 # CAN-02: the request gets no answer. Unlike over HTTP, no stream needs an answer to end.
                 self._silenced |= self._running & {cancelled}
             await self._process.dispatcher.notification(await self._current(), message, frame)
 
-    def _note(self, message: jsonrpc.Notification, frame: bytes) -> None:
+    def _log_notification(self, message: jsonrpc.Notification, frame: bytes) -> None:
         key = self._principal.key
         self._process.log.single(None, key, "in", "notification", frame, message.method)
 
@@ -241,7 +243,7 @@ class StdioServer:
                 found, revision = await list_changed.due(streams, session, catalogue)
                 for message, _ in found:
                     await self._write(message)
-                list_changed.note(self._process.log, session, found)
+                list_changed.log_notices(self._process.log, session, found)
                 if revision != session.announced:
                     await self._process.sessions.announced(session, revision)
                 for event in await reader.next(LOOK_SECONDS):

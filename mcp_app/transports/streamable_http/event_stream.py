@@ -76,7 +76,7 @@ class EventStream(SseResponse):
                 await self._begin(scope, send, extra)
                 await self._prime(reference)
                 if reference.gap:
-                    await self._tell_gap()
+                    await self._report_gap()
                 try:
                     await self._follow(reader, reference.stream, connection, gone)
                 finally:
@@ -113,7 +113,7 @@ class EventStream(SseResponse):
             finally:
                 self._is_waiting = False
             if reader.gap:
-                await self._tell_gap()
+                await self._report_gap()
                 reader.gap = False
             if gone.done():
                 return
@@ -179,7 +179,7 @@ class EventStream(SseResponse):
         self._is_answered = is_final
         if events and stream == STANDALONE:
             last = events[-1]
-            await _noted(self._process.standalone.delivered(self._session, last.epoch, last.offset))
+            await _best_effort(self._process.standalone.delivered(self._session, last.epoch, last.offset))
         return closed
 
     async def _is_silenced(self, event: Event) -> bool:
@@ -207,7 +207,7 @@ class EventStream(SseResponse):
         """Encode a message without an event id, so that clients do not resume from it."""
         return sse.encode_event(message)
 
-    async def _tell_gap(self) -> None:
+    async def _report_gap(self) -> None:
         """Tell the client that earlier messages were trimmed (T-RES-08). The answer still follows."""
         await self._write(b": %b\n\n" % GAP.encode())
         if at_least("warning", self._session.log_level):
@@ -227,7 +227,7 @@ class EventStream(SseResponse):
             return
         if found:
             await self._write(b"".join([self._encode(message) for message, _ in found]))
-        self._note_announced(found, revision)
+        self._log_announced(found, revision)
 
     def _on_change(self, connection: StreamReader) -> None:
         """Announce catalogue changes, or end the stream of a deleted server."""
@@ -246,7 +246,7 @@ class EventStream(SseResponse):
         if due.asks or not clear or connection.stale or self._is_check_due():
             connection.wake()
         elif not due.events or self._write_at_once(due.events):
-            self._note_announced(due.notices, due.revision)
+            self._log_announced(due.notices, due.revision)
         else:
             self._half_sent = due
             connection.wake()
@@ -256,10 +256,10 @@ class EventStream(SseResponse):
         if self._half_sent is not None:
             # The announcement is recorded after its write, so that a lost one is repeated on reconnection.
             due, self._half_sent = self._half_sent, None
-            self._note_announced(due.notices, due.revision)
+            self._log_announced(due.notices, due.revision)
 
-    def _note_announced(self, found: list[list_changed.Notice], revision: int) -> None:
-        list_changed.note(self._process.log, self._session, found)
+    def _log_announced(self, found: list[list_changed.Notice], revision: int) -> None:
+        list_changed.log_notices(self._process.log, self._session, found)
         self._session.announced = revision
 
     def _catalogue(self) -> CatalogueView:
@@ -290,7 +290,7 @@ class EventStream(SseResponse):
             principal = await self._authenticate()
             await self._store_announced()
             self._session = await self._process.sessions.load(self._session.id, principal.key)
-            self._note_seen(self._session.id)
+            self._record_activity(self._session.id)
             if connection.token and not await self._process.standalone.renew(self._session, connection.token):
                 return False
         except (StreamsError, Unavailable):
@@ -310,7 +310,7 @@ class EventStream(SseResponse):
         return time.monotonic() + self._settings.stream_max_seconds * jitter
 
 
-async def _noted(note: Awaitable[None]) -> None:
+async def _best_effort(note: Awaitable[None]) -> None:
     """Store the state of a stream. A failure is only logged, because it merely makes messages repeat."""
     try:
         await note

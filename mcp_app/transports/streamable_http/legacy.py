@@ -79,7 +79,7 @@ class Legacy:
             return await dispatcher.batch(asked, message, from_headers(fields)), session
         if isinstance(message, jsonrpc.Notification):
             if message.method == CANCELLED and not self._process.settings.answer_cancelled:
-                await unanswered_requests.note(
+                await unanswered_requests.record(
                     self._process.streams, session.id, message.params.get("requestId")
                 )
             await dispatcher.notification(session, message, body)
@@ -174,7 +174,7 @@ class Legacy:
             async with self._lease(session, token):
                 await self._process.standalone.listen(session, token, take_over=True)
                 await self._process.standalone.catch_up(session)
-        self._note_resumed(session, last, head.offset - position.offset)
+        self._log_resumed(session, last, head.offset - position.offset)
         reference = StreamReference(position.stream, position.epoch, position.offset, head.offset)
         return session, reference, token
 
@@ -190,7 +190,7 @@ class Legacy:
             position = await self._process.standalone.position(session)
         return session, StreamReference(STANDALONE, *position, gap=True), token
 
-    def _note_resumed(self, session: LiveSession, last: bytes, replayed: int) -> None:
+    def _log_resumed(self, session: LiveSession, last: bytes, replayed: int) -> None:
         """Record in the message log that the client resumed a stream after a lost connection."""
         mark = jsonrpc.encode({"Last-Event-ID": last.decode("latin-1"), "replayed": replayed})
         self._process.log.single(session.id, session.principal_key, "in", "resumed", mark, "")

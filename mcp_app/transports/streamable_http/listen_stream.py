@@ -66,7 +66,7 @@ class ListenStream(SseResponse):
         principal = self._principal
         self._connections.admit(principal.key)
         self._subscription, self._acknowledgement = await self._subscriptions.open(
-            asked, request, payload, address, self.tell
+            asked, request, payload, address, self.notify
         )
         self._connection = StreamReader(
             asked.session.id, principal.key, standalone=False, wake=self.wake, listening=True
@@ -81,7 +81,7 @@ class ListenStream(SseResponse):
         try:
             await self._begin(scope, send, extra)
             await self._write(sse.encode_event(self._acknowledgement))
-            reason = await self._tell(receive)
+            reason = await self._write_due(receive)
             if reason != GONE:
                 await self._write(sse.encode_event(self._subscriptions.closing(self._subscription)))
                 await self._end()
@@ -102,7 +102,7 @@ class ListenStream(SseResponse):
             if not nap.expired():  # The timeout may already have expired in this turn of the event loop.
                 nap.reschedule(0.0)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Write pending notifications synchronously if possible, or wake the task to write them."""
         clear = self._nap is not None and self._unfinished is None and not self._connection.stopping
         if not clear or self._connection.stale or self._is_check_due():
@@ -115,7 +115,7 @@ class ListenStream(SseResponse):
     def _due(self) -> bytes:
         return b"".join([sse.encode_event(each) for each in self._subscriptions.take(self._subscription)])
 
-    async def _tell(self, receive: Receive) -> str:
+    async def _write_due(self, receive: Receive) -> str:
         """Write notifications as they become due. Return the reason for the end of the subscription."""
         while True:
             await self._finish()
@@ -152,7 +152,7 @@ class ListenStream(SseResponse):
         if not self._is_check_due() and not self._connection.stale:
             return True
         self._connection.stale = False
-        self._note_seen(self._subscription.id)
+        self._record_activity(self._subscription.id)
         try:
             principal = await self._authenticate()
         except Unavailable:

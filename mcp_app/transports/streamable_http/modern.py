@@ -92,7 +92,7 @@ class Modern:
             asked = Asked(self._process, exchange, principal, catalogue)
             answer = self._dispatcher.quick(asked, message, body)
             if answer is not None:
-                self._process.clients.seen(exchange, principal.user_id, address_of(scope))
+                self._process.clients.report(exchange, principal.user_id, address_of(scope))
                 await send_body(send, 200, answer, extra)
                 return
             if message.method == LISTEN:
@@ -104,7 +104,7 @@ class Modern:
         if message.method == LISTEN:
             await listener.run(scope, receive, send, extra)
             return
-        self._process.clients.seen(exchange, principal.user_id, address_of(scope))
+        self._process.clients.report(exchange, principal.user_id, address_of(scope))
         reply = await self._dispatcher.exchange(asked, message, body, from_headers(fields))
         await self.answer(scope, receive, send, exchange, message, reply, opener, extra)
 

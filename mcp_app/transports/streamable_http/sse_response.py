@@ -156,7 +156,7 @@ class SseResponse:
             self._opener.authorization, local=self._opener.local, path=self._opener.principal.path or ENDPOINT
         )
 
-    def _note_seen(self, session_id: str) -> None:
+    def _record_activity(self, session_id: str) -> None:
         """Record activity of a listening client, so that its session does not look idle (SES-10)."""
         now = time.monotonic()
         if now - self._seen >= SEEN_SECONDS:

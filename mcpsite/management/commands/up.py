@@ -123,7 +123,7 @@ def start_redis(supervisor: Supervisor, environment: Environment) -> str:
     """Start the embedded Redis as a child. Return its URL once it is ready."""
     server = RedisServer(environment.data_dir / "redis")
     if server.banner and environment.log_format == "json":
-        supervisor.say("redis", " ".join(server.banner.split()))
+        supervisor.write_log("redis", " ".join(server.banner.split()))
     elif server.banner:
         sys.stderr.write(server.banner)
     supervisor.start(Program("redis", tuple(server.command()), REDIS_STAGE))

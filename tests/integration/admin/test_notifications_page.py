@@ -94,7 +94,7 @@ def test_notification_mail_escapes_hostile_names(root: Client, seeded: Seed) -> 
     local = "django.core.mail.backends.locmem.EmailBackend"
     with override_settings(EMAIL_BACKEND=local):
         root.post(reverse("mcp_notifications"), {"email": ["approvals"]})
-        assert delivery.look(delivery.deliver) == 1
+        assert delivery.enqueue_due(delivery.deliver) == 1
     [message] = mail.outbox
     assert "\n" not in message.subject
     assert "\u202e" not in message.subject + str(message.body)

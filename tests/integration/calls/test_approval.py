@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 # Accepts and enqueues calls past the checks of web processes, for the worker to find.
 SMUGGLE = """
 from mcp_app.execution.stored import call_record, records
-from mcp_app.execution.background.celery import hand_on
+from mcp_app.execution.background.celery import enqueue_again
 from mcp_app.models import Call
 waiting = call_record.record(Call.objects.get(request_id={request_id!r}))
 new = call_record.NewCall(
@@ -28,8 +28,8 @@ new = call_record.NewCall(
     session_fields=waiting.session_fields, stream="call-{nonce}", timeout=30.0,
 )
 call, _ = records.accept(new)
-hand_on(waiting)
-hand_on(call)
+enqueue_again(waiting)
+enqueue_again(call)
 print(call.id)
 """
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 from celery import Celery, current_app
 
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.execution.background.celery import application, hand_on_new
+from mcp_app.execution.background.celery import application, enqueue_new
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.sessions.session import stored_fields
@@ -60,5 +60,5 @@ def new(**changed: Any) -> NewCall:
 def queued(**changed: Any) -> CallRecord:
     """Accept a call and enqueue its job."""
     call, _ = records.accept(new(**changed))
-    hand_on_new(call)
+    enqueue_new(call)
     return call

@@ -197,12 +197,12 @@ def test_principal_with_unanswered_questions_starts_no_more_calls() -> None:
     jobs = [accepted("a") for _ in range(5)]
     asking = [begun(job, limits) for job in jobs[:3]]
     for call in asking[:2]:
-        records.note_waiting(call.id, call.attempt, waiting=True)
+        records.record_waiting(call.id, call.attempt, waiting=True)
     with pytest.raises(TooManyRunning):
         take(jobs[3], "w", limits)
     accepted("b")
     assert begun(jobs[3], limits).principal == "b"
-    records.note_waiting(asking[0].id, asking[0].attempt, waiting=False)
+    records.record_waiting(asking[0].id, asking[0].attempt, waiting=False)
     assert begun(jobs[4], limits).principal == "a"
 
 
@@ -218,7 +218,7 @@ def test_turns_without_a_startable_call_name_each_waiting_call() -> None:
         with pytest.raises(TooManyRunning) as full:
             take(jobs[1], "w", limits)
         put_off.append(full.value.call.id)
-        records.note_enqueued(full.value.call.id)
+        records.record_enqueued(full.value.call.id)
     assert sorted(put_off) == sorted(jobs[1:])
 
 

@@ -56,7 +56,7 @@ def test_slot_is_freed_when_a_call_finishes_but_not_when_it_elicits() -> None:
     first, second = _accepted(), _accepted()
     claimed = take(first, "w", ONE)
     assert claimed is not None
-    records.note_waiting(first, 1, waiting=True)
+    records.record_waiting(first, 1, waiting=True)
     with pytest.raises(TooManyRunning):
         take(second, "w", ONE)
     assert records.finish(first, 1, State.COMPLETED, "ok", b"{}")

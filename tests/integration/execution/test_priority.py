@@ -8,7 +8,7 @@ import orjson
 import pytest
 from celery import Celery
 
-from mcp_app.execution.background.celery import hand_on
+from mcp_app.execution.background.celery import enqueue_again
 from mcp_app.execution.stored import records
 from mcp_app.models import Call
 from tests.integration.execution.broker import new
@@ -16,7 +16,7 @@ from tests.integration.execution.broker import new
 
 def _handed_on(priority: int) -> UUID:
     call, _ = records.accept(new(priority=priority))
-    assert hand_on(call)
+    assert enqueue_again(call)
     return call.id
 
 

@@ -66,7 +66,7 @@ def decider(seeded: Seed) -> Any:
 
 def look() -> int:
     """Run one iteration of the thread, with its jobs executed immediately."""
-    return delivery.look(delivery.deliver)
+    return delivery.enqueue_due(delivery.deliver)
 
 
 def later() -> None:
@@ -210,10 +210,10 @@ def test_concurrent_workers_send_once(box: Mailbox, decider: Any) -> None:
 
     def hand_on(channel_id: int) -> bool:
         queued.append(channel_id)
-        delivery.look(hand_on)
+        delivery.enqueue_due(hand_on)
         return True
 
-    assert delivery.look(hand_on) == 1
+    assert delivery.enqueue_due(hand_on) == 1
     assert len(queued) == 1
     # A duplicate job sends nothing either.
     assert delivery.deliver(queued[0])

@@ -82,7 +82,7 @@ def _is_of_clients(address: str) -> bool:
 
 def said_to_the_socket() -> set[str]:
     """Return the messages that a page may send to the console's WebSocket: the patterns of its consumer."""
-    tree = ast.parse(dedent(inspect.getsource(LiveConsumer._hear)))
+    tree = ast.parse(dedent(inspect.getsource(LiveConsumer._on_message)))
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.MatchMapping):

@@ -33,7 +33,7 @@ async def use_everything(streams: Streams, redis_url: str) -> None:
     await streams.messages.push(b"batch")
     await streams.metrics.add("process", 1, [("tool ", "echo", " ok", 1)], b"{}")
     await streams.healthy()
-    await asyncio.to_thread(projects.note, redis_url)
+    await asyncio.to_thread(projects.register, redis_url)
 
 
 @pytest.mark.requirement("T-RES-08")

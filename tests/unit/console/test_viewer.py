@@ -103,12 +103,12 @@ async def test_new_search_drops_pending_lines_of_old_search() -> None:
 async def test_pending_notices_of_one_kind_are_merged() -> None:
     viewer = Viewer()
     viewer.watch_sessions()
-    viewer.tell("opened", [{"id": "a"}])
-    viewer.tell("opened", [{"id": "b"}])
-    viewer.tell("seen", {"a": 1, "b": 1})
-    viewer.tell("seen", {"a": 2})
-    viewer.tell("note", "first")
-    viewer.tell("note", "second")
+    viewer.queue_data("opened", [{"id": "a"}])
+    viewer.queue_data("opened", [{"id": "b"}])
+    viewer.queue_data("seen", {"a": 1, "b": 1})
+    viewer.queue_data("seen", {"a": 2})
+    viewer.queue_data("note", "first")
+    viewer.queue_data("note", "second")
     viewer.offer([line()])
     found = await frame(viewer)
     assert found["opened"] == [{"id": "a"}, {"id": "b"}]

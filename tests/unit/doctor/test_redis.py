@@ -76,10 +76,10 @@ def test_shared_redis_database_is_error_but_rotated_secret_key_is_not(
     clean_redis: str, settings: DjangoSettings
 ) -> None:
     settings.SECRET_KEY = "the first project signs with this key"
-    assert projects.note(clean_redis) == 0
+    assert projects.register(clean_redis) == 0
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "its next key", [settings.SECRET_KEY]
-    assert projects.note(clean_redis) == 0
+    assert projects.register(clean_redis) == 0
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another project signs with this key", []
-    assert projects.note(clean_redis) == 2
+    assert projects.register(clean_redis) == 2
     (found,) = redis.alone(Installation(redis_url=clean_redis))
     assert (found.level, "REDIS_URL" in found.remedy) == (Level.ERROR, True)

@@ -9,7 +9,7 @@ import orjson
 from asgiref.sync import sync_to_async
 
 from mcp_app.auth.principal import Principal
-from mcp_app.execution.background.noted_ids import Published
+from mcp_app.execution.background.id_batch import Published
 from mcp_app.execution.calls.reply import StreamReference
 from mcp_app.execution.questions import open_questions
 from mcp_app.execution.questions.inputs import Inputs

@@ -112,7 +112,7 @@ async def test_four_eyes_tool_refuses_anonymous_caller(streams: Streams) -> None
 
 @pytest.mark.parametrize("mark", MARKS)
 def test_runner_refuses_unapproved_tool_at_once(mark: str) -> None:
-    result = Runner(1).run_at_once(entry_of(at_once, mark), {}, "2025-11-25")
+    result = Runner(1).run_inline(entry_of(at_once, mark), {}, "2025-11-25")
     assert result["isError"]
     assert "needs approval" in result["content"][0]["text"]
 

@@ -219,7 +219,7 @@ async def test_cancelled_task_is_final_before_answer(core: CoreDesk, is_running:
     assert (await core.told(stream))[-1]["error"]["code"] == -32800
     if call is not None:
         late = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": RESULT})
-        assert not (await sync_to_async(records.look)(call.id, call.attempt)).held
+        assert not (await sync_to_async(records.check_attempt)(call.id, call.attempt)).held
         finished = await sync_to_async(records.finish)(call.id, call.attempt, State.COMPLETED, "ok", late)
         assert not finished
     else:

@@ -17,7 +17,7 @@ from mcp_app import Context
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.execution.background.answer_streams import publish
 from mcp_app.execution.stored import records
-from mcp_app.execution.stored.call_record import cancel_news
+from mcp_app.execution.stored.call_record import cancel_broadcast
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.features.tasks import EXTENSION
@@ -179,7 +179,7 @@ async def test_cancel_is_acknowledged_in_every_task_state(modern: ModernDesk) ->
     seen = await modern.get(running)
     assert (seen["status"], seen["statusMessage"]) == ("working", "Stopping")
     await asyncio.sleep(0)
-    assert heard == [cancel_news(call, "cancelled by its client")]
+    assert heard == [cancel_broadcast(call, "cancelled by its client")]
 
 
 @pytest.mark.requirement("TASKX-11", "TASKX-18", "TASKX-19")

@@ -43,7 +43,7 @@ def test_saved_code_is_reported_and_generated_files_are_ignored(tmp_path: Path) 
         draft.write_text(f"number = {number}\n")
         draft.replace(tmp_path / "mcp.py")
         if select.select([edits.descriptor], [], [], 0.1)[0]:
-            edits.seen()
+            edits.reset()
             reported |= set(edits.take())
             break
     assert reported == {str(tmp_path / "mcp.py")}

@@ -14,7 +14,7 @@ from mcp_app.observability.error_text import (
     LONGEST,
     LONGEST_READ,
     LONGEST_WORDS,
-    said_in,
+    message_in,
     without_what_varies,
 )
 
@@ -37,8 +37,8 @@ def failed(text: str, **more: Any) -> str:
     ],
 )  # fmt: skip
 def test_error_text_is_extracted_from_whole_or_truncated_answer(answer: str, words: str) -> None:
-    assert said_in(answer).startswith(words)
-    assert bool(said_in(answer)) == bool(words)
+    assert message_in(answer).startswith(words)
+    assert bool(message_in(answer)) == bool(words)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_different_errors_normalize_differently(one: str, other: str) -> None:
 @given(st.text(max_size=2_000), st.integers(0, 2_000))
 def test_arbitrary_text_yields_short_storable_error_text(text: str, cut: int) -> None:
     for answer in (text, failed(text)[:cut], orjson.dumps({"error": {"message": text}}).decode()[:cut]):
-        said = said_in(answer)
+        said = message_in(answer)
         assert len(said) <= LONGEST_WORDS
         assert "\0" not in said
         assert len(without_what_varies(said)) <= LONGEST
@@ -78,5 +78,5 @@ def test_arbitrary_text_yields_short_storable_error_text(text: str, cut: int) ->
 @pytest.mark.parametrize("piece", ["a", "'", '"', "`", "1", "a-", "a1", "http://", '\\"', "\\", '"text":'])
 def test_hostile_text_is_read_only_up_to_its_bound(piece: str) -> None:
     for answer in (piece * 100_000, '{"text":"' + piece * 100_000):
-        assert said_in(answer) == said_in(answer[: LONGEST_READ + 1])
+        assert message_in(answer) == message_in(answer[: LONGEST_READ + 1])
         assert without_what_varies(answer) == without_what_varies(answer[: LONGEST * 2])

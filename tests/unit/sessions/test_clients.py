@@ -41,13 +41,13 @@ async def test_client_is_reported_once_per_interval(streams: Streams, monkeypatc
     log = MessageLog(streams, Settings())
     seen = Clients(log, IDLE)
     for _ in range(3):
-        seen.seen(made(), 7, "192.0.2.1")
+        seen.report(made(), 7, "192.0.2.1")
     (fact,) = facts(log)
     assert fact["session"] == made().record_id
     assert (fact["user"], fact["address"], fact["version"]) == (7, "192.0.2.1", "2026-07-28")
     assert fact["fields"] == {}
     now += IDLE * clients.AGAIN
-    seen.seen(made(), 7, "192.0.2.1")
+    seen.report(made(), 7, "192.0.2.1")
     assert len(facts(log)) == 2
 
 
@@ -61,10 +61,10 @@ async def test_returning_client_is_reported_after_its_record_ended(
     # Busy for a while, then silent long enough to end the record.
     for pause in (0, IDLE / 4, IDLE / 4, IDLE / 4):
         now += pause
-        seen.seen(made(), 7, "192.0.2.1")
+        seen.report(made(), 7, "192.0.2.1")
     told = len(facts(log))
     now += IDLE + 1
-    seen.seen(made(), 7, "192.0.2.1")
+    seen.report(made(), 7, "192.0.2.1")
     assert len(facts(log)) == told + 1
 
 
@@ -72,5 +72,5 @@ async def test_remembered_clients_are_bounded(streams: Streams, monkeypatch: Any
     monkeypatch.setattr(clients, "MOST", 3)
     seen = Clients(MessageLog(streams, Settings()), IDLE)
     for number in range(10):
-        seen.seen(made(f"client {number}"), None, "")
-    assert len(seen._told) <= 3
+        seen.report(made(f"client {number}"), None, "")
+    assert len(seen._reported) <= 3

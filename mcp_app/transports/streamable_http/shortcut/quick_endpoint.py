@@ -128,7 +128,7 @@ class QuickEndpoint(Endpoint):
         if started is None:
             started = self._dispatcher.begin(asked, message, body, from_headers(fields))
         if started is not None and type(session) is Exchange:
-            self._process.clients.seen(session, principal.user_id, address)
+            self._process.clients.report(session, principal.user_id, address)
         if started is None or isinstance(started, bytes):
             return started
         return StartedCall(principal, session, message, started, monotonic() + self._grace)

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from asgiref.sync import sync_to_async
 
-from mcp_app.execution.background import noted_ids as module
-from mcp_app.execution.background.noted_ids import Published
+from mcp_app.execution.background import id_batch as module
+from mcp_app.execution.background.id_batch import Published
 from mcp_app.execution.stored import records
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State

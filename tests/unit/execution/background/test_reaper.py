@@ -110,7 +110,7 @@ def test_live_attempt_is_not_reaped() -> None:
 def test_accepted_call_without_job_is_enqueued(broker_was_away: bool) -> None:
     call, _ = records.accept(new_call(queue=QUEUE))
     if broker_was_away:
-        records.note_enqueued(call.id, is_queued=False)
+        records.record_enqueued(call.id, is_queued=False)
     assert reaper.sweep() == 0
     then = timezone.now() - LONG_AGO
     Call.objects.filter(pk=call.id).update(accepted_at=then)
@@ -124,7 +124,7 @@ def test_accepted_call_without_job_is_enqueued(broker_was_away: bool) -> None:
 def test_job_lost_by_broker_is_requeued_and_held_job_is_not() -> None:
     call, _ = records.accept(new_call(queue=QUEUE))
     enqueue(call)
-    records.note_enqueued(call.id)
+    records.record_enqueued(call.id)
     Call.objects.filter(pk=call.id).update(enqueued_at=timezone.now() - LONG_AGO)
     assert reaper.sweep() == 0
     with celery.connection_for_write() as made:

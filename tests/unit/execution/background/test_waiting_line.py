@@ -102,7 +102,7 @@ def test_attempt_knows_position_was_sent() -> None:
 def test_limited_tool_has_its_own_line_and_far_positions_are_not_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waiting_line, "TOLD", 2)
+    monkeypatch.setattr(waiting_line, "NOTIFIED", 2)
     plain = [accepted() for _ in range(3)]
     limited = accepted(lane="work")
     time_passes(6)

@@ -270,7 +270,7 @@ async def test_non_waiting_tool_fails_like_ordinary_tool(stage: Stage, fault: Ba
     entry = tool_entry(fails)
     assert entry.function.never_waits
     ordinary = (await stage.said(call_of(stage, fails)))[-1]["result"]
-    assert stage.runner.run_at_once(entry, {}, "2025-11-25") == ordinary
+    assert stage.runner.run_inline(entry, {}, "2025-11-25") == ordinary
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ async def test_unexpected_immediate_failure_returns_incident_number_only(
         """Fail."""
         raise fault
 
-    result = stage.runner.run_at_once(tool_entry(fails), {}, "2025-11-25")
+    result = stage.runner.run_inline(tool_entry(fails), {}, "2025-11-25")
     assert result["isError"]
     assert result["content"][0]["text"].startswith("The tool failed unexpectedly (incident ")
 
@@ -297,7 +297,7 @@ async def test_lazy_result_uses_language_activated_by_tool(stage: Stage) -> None
         translation.activate("de")
         return gettext_lazy("Monday")
 
-    result = contextvars.copy_context().run(stage.runner.run_at_once, tool_entry(german), {}, "2025-11-25")
+    result = contextvars.copy_context().run(stage.runner.run_inline, tool_entry(german), {}, "2025-11-25")
     assert result["content"][0]["text"] == "Montag"
 
 
@@ -307,4 +307,4 @@ async def test_run_at_once_raises_protocol_error_of_tool(stage: Stage) -> None:
         raise InternalError("Internal error.")
 
     with pytest.raises(InternalError):
-        stage.runner.run_at_once(tool_entry(fails), {}, "2025-11-25")
+        stage.runner.run_inline(tool_entry(fails), {}, "2025-11-25")

@@ -12,7 +12,7 @@ from mcp_app import Context
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.database.queries import aquery
-from mcp_app.execution.background.noted_ids import Published
+from mcp_app.execution.background.id_batch import Published
 from mcp_app.execution.calls.call import attempt
 from mcp_app.execution.calls.context import Context as CallContext
 from mcp_app.execution.calls.reading import read_for

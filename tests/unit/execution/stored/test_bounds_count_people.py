@@ -137,7 +137,7 @@ def claims(limits: RunningLimits) -> Case:
         except TooManyRunning:
             return False
         if begun is not None:
-            records.note_waiting(begun.id, begun.attempt, waiting=True)
+            records.record_waiting(begun.id, begun.attempt, waiting=True)
         return begun is not None
 
     return lambda _, __: sync_to_async(attempt)

@@ -302,7 +302,7 @@ def test_no_reminder_follows_approval_message(operator: Any) -> None:
     async def remind_late() -> None:
         streams = Streams.connect(conf.get().redis_url)
         await streams.start()
-        await approval.tell(streams, call, "Waiting for approval")
+        await approval.notify(streams, call, "Waiting for approval")
         await streams.close()
 
     asyncio.run(remind_late())

@@ -73,7 +73,7 @@ def test_accepted_call_is_found_unchanged() -> None:
         {"steps": 3},
         {"progressToken": "p"},
     )
-    assert not call.is_over
+    assert not call.is_finished
 
 
 def test_repeated_request_returns_existing_call() -> None:
@@ -140,7 +140,7 @@ WRITERS: dict[str, Callable[[CallRecord], bool]] = {
     "claim": lambda call: records.claim(call.id, "other") is not None,
     "renew": lambda call: records.renew(call.id, call.attempt, None).held,
     "renew by an earlier attempt": lambda call: records.renew(call.id, call.attempt - 1, None).held,
-    "look": lambda call: records.look(call.id, call.attempt).held,
+    "look": lambda call: records.check_attempt(call.id, call.attempt).held,
     "finish": end,
     "finish by an earlier attempt": lambda call: end(call, call.attempt - 1),
     "finish as lost": lambda call: end(call, statement=statements.FINISH_LOST),
@@ -177,7 +177,7 @@ def _cancelled(call: CallRecord) -> CallRecord:
 
 
 def _waiting(call: CallRecord) -> CallRecord:
-    records.note_waiting(call.id, call.attempt, waiting=True)
+    records.record_waiting(call.id, call.attempt, waiting=True)
     assert state(call) == "input_required"
     return call
 
@@ -199,8 +199,8 @@ MOVES: dict[Transition, Callable[[CallRecord], object]] = {
     Transition.APPROVE: lambda call: pending_approvals.approve(call.id, by=None, reason=""),
     Transition.REFUSE: lambda call: pending_approvals.refuse(call.id, by=None, reason="", answer=ANSWER),
     Transition.START: lambda call: records.claim(call.id, "other"),
-    Transition.ASK: lambda call: records.note_waiting(call.id, call.attempt, waiting=True),
-    Transition.ANSWER: lambda call: records.note_waiting(call.id, call.attempt, waiting=False),
+    Transition.ASK: lambda call: records.record_waiting(call.id, call.attempt, waiting=True),
+    Transition.ANSWER: lambda call: records.record_waiting(call.id, call.attempt, waiting=False),
     Transition.RESUME: lambda call: task_records.answer(call.id, {"name": {"action": "accept"}}),
     Transition.RETRY: lambda call: records.release(call.id, call.attempt),
     Transition.COMPLETE: end,
@@ -228,7 +228,7 @@ def test_first_outcome_is_kept() -> None:
     assert not records.finish(call.id, 1, State.CANCELLED, "cancelled", b"{}")
     found = records.find(call.id)
     assert found is not None
-    assert (found.state, found.answer, found.is_over) == ("completed", ANSWER, True)
+    assert (found.state, found.answer, found.is_finished) == ("completed", ANSWER, True)
 
 
 def test_released_call_restarts_and_lost_attempt_cannot_write() -> None:
@@ -261,7 +261,7 @@ def test_renewal_stores_progress_and_returns_cancel_reason() -> None:
     assert (row.progress, row.total, row.message) == (3.0, 10.0, "three")
     _cancelled(call)
     assert records.renew(call.id, 1, None).cancel_reason == "enough"
-    assert records.look(call.id, 1).cancel_reason == "enough"
+    assert records.check_attempt(call.id, 1).cancel_reason == "enough"
 
 
 def test_first_cancel_reason_is_kept() -> None:
@@ -276,8 +276,8 @@ def test_sweep_queries_return_only_matching_calls() -> None:
     lost = _expired(claimed(request_id=2))
     unqueued, queued = accepted(request_id=3), accepted(request_id=4)
     silent, told = _over(claimed(request_id=5)), _over(claimed(request_id=6))
-    records.note_enqueued(unqueued.id, is_queued=False)
-    records.note_published(told.id)
+    records.record_enqueued(unqueued.id, is_queued=False)
+    records.record_published(told.id)
     assert {call.id for call in records.expired()} == {lost.id}
     assert {call.id for call in records.not_enqueued(-1)} == {unqueued.id}
     assert {call.id for call in records.waiting(-1)} == {queued.id}

@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from mcp_app.execution.background.answer_streams import publish, reported_progress
-from mcp_app.execution.background.noted_ids import Published
+from mcp_app.execution.background.id_batch import Published
 from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord

@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from mcp_app.database import clock
-from mcp_app.execution.background.noted_ids import Published
+from mcp_app.execution.background.id_batch import Published
 from mcp_app.execution.calls.call import RunningCall
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord

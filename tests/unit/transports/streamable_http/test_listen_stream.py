@@ -431,12 +431,12 @@ async def test_news_of_another_kind_are_delivered(server: Server) -> None:
     held = server.endpoint._modern._subscriptions
     offer(resource("a://1"))
     stream = await acknowledged(server, {"resourceSubscriptions": ["a://1"]})
-    assert held.wanted("resourceSubscriptions", "a://1")
-    assert not held.wanted("resourceSubscriptions", "a://2")
-    held.tell("resourceSubscriptions", "a://1", Notice("notifications/other", {"n": 1}))
+    assert held.includes("resourceSubscriptions", "a://1")
+    assert not held.includes("resourceSubscriptions", "a://2")
+    held.notify("resourceSubscriptions", "a://1", Notice("notifications/other", {"n": 1}))
     await stream.until(b"notifications/other")
     await leave(stream)
-    assert not held.wanted("resourceSubscriptions", "a://1")
+    assert not held.includes("resourceSubscriptions", "a://1")
 
 
 async def test_many_streams_are_woken_in_turns_and_notified_once(server: Server) -> None:

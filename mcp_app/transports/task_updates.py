@@ -19,7 +19,7 @@ from mcp_app.protocol.features.tasks import NOTIFICATION
 log = logging.getLogger("mcp.tasks")
 
 
-class TaskNews:
+class TaskUpdates:
     """The sender of notifications about changed tasks.
 
     ``wanted`` returns True for a task with subscribers, and ``listened`` returns all such tasks. ``tell``
@@ -39,26 +39,26 @@ class TaskNews:
         self._due: dict[str, None] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    def look(self, task_ids: Iterable[str]) -> None:
+    def send_status(self, task_ids: Iterable[str]) -> None:
         """Send the current status of these tasks to their subscribers."""
         self._due.update(dict.fromkeys(task_ids))
         if self._due and self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._send_due())
 
     def on_change(self, payload: dict[str, Any]) -> None:
         """Process a broadcast about a changed task, which any process may send."""
         if "resync" in payload:
-            self.look(self._listened())  # Broadcasts may have been missed, so all tasks are read.
+            self.send_status(self._listened())  # Broadcasts may have been missed, so all tasks are read.
         elif self._wanted(payload["id"]):
-            self.look([payload["id"]])
+            self.send_status([payload["id"]])
 
-    async def _look(self) -> None:
+    async def _send_due(self) -> None:
         """Read the due tasks one after another, so that the newest status of a task is sent last."""
         try:
             while self._due:
                 task_id, _ = self._due.popitem()
                 try:
-                    task = await self._background.seen_task(task_id)
+                    task = await self._background.read_task(task_id)
                 except Unavailable as error:
                     log.warning("A change of task %s was not announced: %s", task_id, error.message)
                     continue

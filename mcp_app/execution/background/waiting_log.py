@@ -28,7 +28,7 @@ MOST_BYTES = 8 * 1024 * 1024
 log = logging.getLogger("mcp.background")
 
 
-class WaitingNotes:
+class WaitingLog:
     """The recently accepted calls of one web process. For the event loop only."""
 
     def __init__(self) -> None:
@@ -44,28 +44,28 @@ class WaitingNotes:
         """
         if call.waits_for_approval:
             note()
-        elif call.is_over or call.attempt > 0 or call.id in self._young:
+        elif call.is_finished or call.attempt > 0 or call.id in self._young:
             return  # It repeats an earlier request.
         elif len(self._young) < MOST and self._bytes + size <= MOST_BYTES:
             self._young[call.id] = note, size
             self._bytes += size
             if self._looking is None:
-                self._looking = asyncio.create_task(self._look_again())
+                self._looking = asyncio.create_task(self._log_periodically())
 
-    async def look(self, call_ids: Collection[UUID]) -> None:
+    async def log_unstarted(self, call_ids: Collection[UUID]) -> None:
         """Log those of the given calls that have not started yet. Workers log the calls that have."""
         for call_id in await aquery(_unstarted, call_ids):
             self._young[call_id][0]()
         for call_id in call_ids:
             self._bytes -= self._young.pop(call_id)[1]
 
-    async def _look_again(self) -> None:
+    async def _log_periodically(self) -> None:
         try:
             while self._young:
                 # When a call is logged here, it has waited for at most two pauses.
                 due = list(self._young)
                 await asyncio.sleep(WAIT_SECONDS)
-                await self.look(due)
+                await self.log_unstarted(due)
         except DatabaseFault as error:
             log.warning("Waiting calls were not written to the message log: %s", error)
             self._young.clear()

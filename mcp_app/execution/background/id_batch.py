@@ -21,7 +21,7 @@ DELIVERED_SECONDS = 0.1
 log = logging.getLogger("mcp.background")
 
 
-class NotedIds:
+class IdBatch:
     """A batch of call ids for the function ``write``. For one event loop only."""
 
     def __init__(self, write: Callable[..., None], seconds: float, lost: str) -> None:
@@ -56,7 +56,7 @@ class NotedIds:
         self._writing = asyncio.create_task(self.flush())
 
 
-class Published(NotedIds):
+class Published(IdBatch):
     """The calls whose answers this worker process has appended to their streams.
 
     If the process dies before the write, the reaper publishes the answers again. No stream gets a second
@@ -65,13 +65,13 @@ class Published(NotedIds):
 
     def __init__(self) -> None:
         super().__init__(
-            records.note_published,
+            records.record_published,
             PUBLISHED_SECONDS,
             "published answers could not be recorded, the reaper publishes them again",
         )
 
 
-class Delivered(NotedIds):
+class Delivered(IdBatch):
     """The calls whose answers this web process has delivered completely (R7)."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.catalogue.snapshots import current_snapshot
-from mcp_app.execution.background.answer_streams import tell_of_task
+from mcp_app.execution.background.answer_streams import announce_task
 from mcp_app.execution.stored.call_record import record
 from mcp_app.models import Call
 from mcp_app.protocol.errors import InvalidParams, MissingCapability
@@ -99,7 +99,7 @@ async def test_subscription_gets_own_tasks_only(listener: Listener) -> None:
     assert await listener.open([foreign, "unknown", own]) == [own]
     await listener.told()
     row = await Call.objects.aget(pk=foreign)
-    await tell_of_task(desk.streams, await sync_to_async(record)(row))
+    await announce_task(desk.streams, await sync_to_async(record)(row))
     await desk.ask("tasks/cancel", {"taskId": own})
     assert [(told["taskId"], told["status"]) for told in await listener.told()] == [(own, "cancelled")]
 

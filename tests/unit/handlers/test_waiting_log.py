@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.execution.background import waiting_notes
+from mcp_app.execution.background import waiting_log
 from mcp_app.execution.calls.reply import StreamReference
 from mcp_app.message_log.log import FACTS, KIND, PAYLOAD, PRINCIPAL, SESSION_ID
 from mcp_app.models import Call
@@ -65,7 +65,7 @@ async def legacy(desk: ModernDesk, tool: str, request_id: int = 1) -> str:
 async def look(desk: ModernDesk) -> None:
     """Let waiting calls be examined after enough time to start."""
     calls = [call.pk async for call in Call.objects.all()]
-    await desk.process.background.waiting.look(calls)
+    await desk.process.background.waiting.log_unstarted(calls)
 
 
 async def test_call_awaiting_approval_is_logged_immediately(desk: ModernDesk) -> None:
@@ -105,23 +105,23 @@ async def test_started_call_is_left_to_worker_log(desk: ModernDesk) -> None:
 async def test_pending_requests_are_bounded_by_bytes(
     desk: ModernDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_notes, "MOST_BYTES", len(b'{"id":1}'))
+    monkeypatch.setattr(waiting_log, "MOST_BYTES", len(b'{"id":1}'))
     session = await legacy(desk, "plain")
     await legacy(desk, "plain")
     first = await Call.objects.aget(session_id=session)
-    await desk.process.background.waiting.look([first.pk])
+    await desk.process.background.waiting.log_unstarted([first.pk])
     assert [mark[0] for mark in marks(desk)] == [session]
     # A dropped request frees its space.
     session = await legacy(desk, "plain")
     third = await Call.objects.aget(session_id=session)
-    await desk.process.background.waiting.look([third.pk])
+    await desk.process.background.waiting.log_unstarted([third.pk])
     assert len(marks(desk)) == 2
 
 
 async def test_waiting_calls_are_examined_repeatedly(
     desk: ModernDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_notes, "WAIT_SECONDS", 0)
+    monkeypatch.setattr(waiting_log, "WAIT_SECONDS", 0)
     for number in (1, 2):
         await legacy(desk, "plain")
         async with asyncio.timeout(10):

@@ -29,25 +29,25 @@ class Logged(Protocol):
     noted_at: float
 
 
-def note_running(call: Logged, log: MessageLog, grace: float = 0.0) -> None:
+def log_running(call: Logged, log: MessageLog, grace: float = 0.0) -> None:
     """Log a request as running, for the console, unless it finishes within ``grace`` seconds."""
     if grace:
-        call.loop.call_later(grace, note_running, call, log)
+        call.loop.call_later(grace, log_running, call, log)
     elif not call.outcome:
-        _note(call, log, "running", "in", call.method, call.payload)
+        _log(call, log, "running", "in", call.method, call.payload)
 
 
-def note_sent(call: Logged, log: MessageLog, method: str, encoded: bytes) -> None:
+def log_notification(call: Logged, log: MessageLog, method: str, encoded: bytes) -> None:
     """Log a notification sent by the call. Progress is logged at most once per ``PROGRESS_SECONDS``."""
     if method == PROGRESS:
         now = call.loop.time()
         if now - call.noted_at < PROGRESS_SECONDS:
             return
         call.noted_at = now
-    _note(call, log, "notification", "out", method, encoded)
+    _log(call, log, "notification", "out", method, encoded)
 
 
-def note_answered(call: Logged, log: MessageLog, encoded: bytes, seconds: float) -> None:
+def log_exchange(call: Logged, log: MessageLog, encoded: bytes, seconds: float) -> None:
     """Log the call's request with its answer."""
     if not log.enabled:
         return
@@ -56,7 +56,7 @@ def note_answered(call: Logged, log: MessageLog, encoded: bytes, seconds: float)
     log.exchange(session, principal, call.payload, encoded, seconds, call.outcome, facts, call.refusal)
 
 
-def _note(call: Logged, log: MessageLog, kind: str, direction: str, method: str, payload: bytes) -> None:
+def _log(call: Logged, log: MessageLog, kind: str, direction: str, method: str, payload: bytes) -> None:
     session = call.session.record_id
     log.single(
         session, call.principal.key, direction, kind, payload, method, str(call.request_id), call.target

@@ -42,7 +42,7 @@ class RefusedCall(NamedTuple):
     arguments: dict[str, Any]
 
 
-def note_ended(message_log: MessageLog, calls: Iterable[Ended]) -> None:
+def log_exchanges(message_log: MessageLog, calls: Iterable[Ended]) -> None:
     """Log each request with its answer.
 
     The duration is None, because no code ran or its duration is unknown.
@@ -55,12 +55,12 @@ def note_ended(message_log: MessageLog, calls: Iterable[Ended]) -> None:
         message_log.exchange(session, call.principal, request_of(call), answer, None, outcome, facts)
 
 
-async def hand_on_ended(streams: Streams, calls: Iterable[Ended]) -> None:
+async def log_ended(streams: Streams, calls: Iterable[Ended]) -> None:
     """Log ended calls in code without its own message log: pages, commands, periodic tasks."""
-    await _hand_on(streams, lambda message_log: note_ended(message_log, calls))
+    await _log_and_close(streams, lambda message_log: log_exchanges(message_log, calls))
 
 
-async def hand_on_refused(streams: Streams, call: RefusedCall, refusal: McpError) -> None:
+async def log_refused(streams: Streams, call: RefusedCall, refusal: McpError) -> None:
     """Log a call from a page or the API that the gate refused, in the form used for calls of MCP clients."""
     code = Code(refusal.refusal)
     outcome, answer = "error", jsonrpc.encode_error(refusal, call.request_id)
@@ -72,10 +72,10 @@ async def hand_on_refused(streams: Streams, call: RefusedCall, refusal: McpError
     )
     facts = ("tools/call", str(call.request_id), "" if code == Code.UNKNOWN_TOOL else call.tool)
     line = (call.session_id, call.principal, request, answer, None, outcome, facts, code.value)
-    await _hand_on(streams, lambda message_log: message_log.exchange(*line))
+    await _log_and_close(streams, lambda message_log: message_log.exchange(*line))
 
 
-async def _hand_on(streams: Streams, note: Callable[[MessageLog], None]) -> None:
+async def _log_and_close(streams: Streams, note: Callable[[MessageLog], None]) -> None:
     try:
         # The catalogue names the secret arguments, and a command has not loaded it yet.
         secret_names = (await refresh()).secret_names
