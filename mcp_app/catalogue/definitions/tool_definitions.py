@@ -81,9 +81,10 @@ def define_tool(
     signature = signatures.read(function, hints_required=input_schema is None)
     where = signatures.code_path(function)
     name = check_name(where, options.name or getattr(function, "__name__", ""))
+    # Before the limits in general, because its error names the range.
+    _check_approval(where, options)
     _check_limits(where, options)
     _check_queueing(where, options)
-    _check_approval(where, options)
     wire = shared_wire(where, name, options, signature.description)
     if input_schema is None:
         _refuse_open_arguments(where, signature)
