@@ -2,7 +2,7 @@
 
 The installation's own server is at ENDPOINT. Additional servers are at ``/mcp/<name>``, with HTTP+SSE at
 ``/sse/<name>``, and come from registered providers. Routes, views, stored requests and OAuth all use this
-module.
+module. ``Views.of`` in ``catalogue/snapshots/current_snapshot.py`` chooses the entries of a server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The requests that clients may send, with and without sessions, and their handlers."""
+"""The requests that clients may send, with and without sessions, and their handlers.
+
+A new method is added here, to ``protocol.messages.methods.REQUESTS`` and to ``protocol.scopes.BY_METHOD``.
+The transports themselves serve ``initialize`` and ``subscriptions/listen``.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,8 @@
-"""The interface of a source of entries."""
+"""The interface of a source of entries.
+
+A new source is added to the list in ``sources/__init__.py``, and a new stored name to ``StoredSource`` in
+``models/catalogue.py``.
+"""
 
 from __future__ import annotations
 
