@@ -12,12 +12,12 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 HEAD = """# Conformance
 
-Each requirement of the published revisions by its id, revision by revision: proved by tests, left out for a
-reason that is named, or still to come. This page is written from the manifest that the tests are held to
-(`tests/requirements`): `python -m tests.requirements.page`.
+Each requirement of the published revisions has an id and a state: *proved* by a test, *not applicable* for
+the stated reason, or planned for *later*. `python -m tests.requirements.page` writes this page from the
+manifest in `tests/requirements`; tests fail if the manifest and the tests differ.
 
-R1 is 2024-11-05, R2 2025-03-26, R3 2025-06-18, R4 2025-11-25 and R5 2026-07-28. Levels are those of the
-specification; REC is our own recommendation.
+The column Revisions abbreviates 2024-11-05 as R1, 2025-03-26 as R2, 2025-06-18 as R3, 2025-11-25 as R4 and
+2026-07-28 as R5. The levels are those of the specification; REC is our own recommendation.
 
 """
 
