@@ -100,6 +100,8 @@ class Authenticator:
             return principal
         if authorization is None:
             raise unauthorized(NOT_LOGGED_IN if metadata else NO_CREDENTIAL, metadata=metadata)
+        if self._is_for_another(authorization, path):
+            raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
         # If ``forget`` runs during the look-up, the result may be outdated and must not be cached.
         changes = self._changes
         repeated = self._wrong.repeated(authorization, address)
@@ -128,6 +130,15 @@ class Authenticator:
             # (AUTH-07).
             raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
         return principal
+
+    def _is_for_another(self, authorization: bytes, path: str) -> bool:
+        """Return True if the credential is cached for another server, so that no look-up is needed."""
+        known = self._recent.get(authorization) or self._again(authorization)
+        return (
+            known is not None
+            and known.recheck_at >= time.monotonic()
+            and known.principal.path not in ("", path)
+        )
 
     def _again(self, authorization: bytes) -> _Known | None:
         """Return a cached credential and move it to the cache of credentials in use."""

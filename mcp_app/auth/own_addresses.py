@@ -130,7 +130,8 @@ def audiences() -> frozenset[str]:
 
 def further_resources() -> frozenset[str]:
     """Return the resources of the further servers."""
-    return frozenset(origin() + path for path in servers.further())
+    base = origin()
+    return frozenset(base + path for path in servers.further()) if base else frozenset()
 
 
 def server_at(path: str) -> Server:
@@ -142,7 +143,7 @@ def path_of(resource: str) -> str:
     """Return the path of the server to which a resource belongs, or ""."""
     base = origin()
     path = resource.removeprefix(base)
-    return path if resource == base + path and not servers.at(path).removed else ""
+    return path if base and resource == base + path and not servers.at(path).removed else ""
 
 
 def described_at(path: str) -> str:

@@ -159,7 +159,7 @@ async def list_tasks(context: RequestContext, params: Params) -> Result:
         place, _ = cursors.decode("tasks", principal.key, cursor)
         at, _, key = place.partition(" ")
         after = (datetime.fromisoformat(at), UUID(key))
-    tasks = await services.background.task_page(principal.key, after, size)
+    tasks = await services.background.task_page(principal.key, context.session.path, after, size)
     page: dict[str, Any] = {"tasks": [task.core() for task in tasks[:size]]}
     if len(tasks) > size:
         page["nextCursor"] = cursors.encode("tasks", _place(tasks[size - 1]), principal.key, 0)
@@ -197,7 +197,8 @@ async def _task(context: RequestContext, params: Params) -> tuple[Task, CallReco
     task_id = params.get("taskId")
     if type(task_id) is not str:
         raise InvalidParams(f"{context.method} needs the member 'taskId', a string.")
-    found = await context.services.background.task(task_id, context.principal.key, core=True)
+    principal, path = context.principal.key, context.session.path
+    found = await context.services.background.task(task_id, principal, path, core=True)
     if found is None:
         raise InvalidParams(f"Task not found: {task_id[:LONGEST_ID]} is unknown or expired.")
     return found

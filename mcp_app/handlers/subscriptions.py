@@ -48,8 +48,8 @@ class TaskChanges:
     async def granted(self, asked: object, asker: Asked) -> list[str]:
         require(asker)
         task_ids = read_names(asked, TASK_IDS, asker.services.settings.max_subscriptions)
-        find, principal = asker.services.background.task, asker.principal.key
-        return [task_id for task_id in task_ids if await find(task_id, principal) is not None]
+        find, owner = asker.services.background.task, (asker.principal.key, asker.session.path)
+        return [task_id for task_id in task_ids if await find(task_id, *owner) is not None]
 
     def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
         """Return True, because a task never changes its owner."""

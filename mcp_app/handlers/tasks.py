@@ -164,7 +164,7 @@ async def _task(context: RequestContext, params: Params) -> tuple[Task, CallReco
     task_id = params.get("taskId")
     if type(task_id) is not str:
         raise InvalidParams(f"{context.method} needs the member 'taskId', a string.")
-    found = await context.services.background.task(task_id, context.principal.key)
+    found = await context.services.background.task(task_id, context.principal.key, context.session.path)
     if found is None:
         raise InvalidParams(f"Task not found: {task_id[:LONGEST_ID]} is unknown or expired.")
     return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mcp_app import conf
 from mcp_app.auth.api_keys import OF_CLIENT
 from mcp_app.auth.identity_provider.people import person_of
-from mcp_app.auth.own_addresses import names_provider, path_of, resource
+from mcp_app.auth.own_addresses import further_path, names_provider, origin, path_of, resource
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
 from mcp_app.protocol.messages.server import ENDPOINT
@@ -61,9 +61,11 @@ def find_principal(token: str) -> Principal | None:
 def _path_for(audiences: frozenset[str], own: frozenset[str]) -> str:
     """Return the path of the MCP server for which a verified token was issued.
 
-    Returns "" if that server has been deleted.
+    Returns "" if that server has been deleted. The address of a further server opens that server only, also
+    if the settings list it among the ``own`` audiences.
     """
-    if not audiences.isdisjoint(own):
+    base = origin()
+    if any(not (base and further_path(each.removeprefix(base))) for each in audiences & own):
         return ENDPOINT
     return next(filter(None, map(path_of, sorted(audiences))), "")
 

@@ -26,6 +26,9 @@ from mcp_app.streams.gateway import Streams
 # Also the outcome of calls refused by an operator: as tool errors, they would form a new error group.
 CANCELLED = "cancelled"
 
+# Refused before the tool was looked up: the name may be invented.
+_WITHOUT_TOOL = frozenset({Code.UNKNOWN_TOOL, Code.KEY_REUSED})
+
 # A call, its answer and its outcome, for the message log.
 Ended = tuple[CallRecord, bytes, str]
 
@@ -70,7 +73,7 @@ async def log_refused(streams: Streams, call: RefusedCall, refusal: McpError) ->
     request = jsonrpc.encode_request(
         call.request_id, "tools/call", {"name": call.tool, "arguments": call.arguments}
     )
-    facts = ("tools/call", str(call.request_id), "" if code == Code.UNKNOWN_TOOL else call.tool)
+    facts = ("tools/call", str(call.request_id), "" if code in _WITHOUT_TOOL else call.tool)
     line = (call.session_id, call.principal, request, answer, None, outcome, facts, code.value)
     await _log_and_close(streams, lambda message_log: message_log.exchange(*line))
 

@@ -138,14 +138,14 @@ class Background:
             reader.close()
 
     async def task(
-        self, task_id: str, principal: str, *, core: bool = False
+        self, task_id: str, principal: str, path: str, *, core: bool = False
     ) -> tuple[Task, CallRecord] | None:
         """Return a task to its client. Raise Unavailable.
 
         By querying a core task, the client confirms that it received the answer to its request, so the
         request id is freed (R7). Requests of 2026-07-28 have no session in which an id could be reused.
         """
-        found = await _stored(aquery_soon(client_tasks.find, task_id, principal, core=core))
+        found = await _stored(aquery_soon(client_tasks.find, task_id, principal, path, core=core))
         if core and found is not None and not found[1].is_answered:
             self._repeats.answered(found[1].id)
         return found
@@ -154,9 +154,11 @@ class Background:
         """Return a task by id, as ``client_tasks.seen``. Raise Unavailable."""
         return await _stored(aquery_soon(client_tasks.load, task_id))
 
-    async def task_page(self, principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
+    async def task_page(
+        self, principal: str, path: str, after: tuple[datetime, UUID] | None, size: int
+    ) -> list[Task]:
         """Return one page of a principal's tasks, as ``client_tasks.page``. Raise Unavailable."""
-        return await _stored(aquery_soon(client_tasks.page, principal, after, size))
+        return await _stored(aquery_soon(client_tasks.page, principal, path, after, size))
 
     async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> bool:
         """Store answers to a task's questions. Return False if they answer no open question.

@@ -21,6 +21,7 @@ from mcp_app.execution.stored.pending_approvals import waiting_words
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State, is_terminal
 from mcp_app.protocol.features.tasks import Status, Task
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 STOPPING = "Stopping"
@@ -44,22 +45,27 @@ def created(call: CallRecord) -> Task:
     )
 
 
-def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, CallRecord] | None:
+def find(task_id: str, principal: str, path: str, *, core: bool = False) -> tuple[Task, CallRecord] | None:
     """Return a principal's task and its call with one indexed read. ``core`` selects tasks of 2025-11-25.
 
-    Return None if the call is unknown, belongs to another caller, is not a task, or is an expired task
-    (TASKX-11, TASKX-18, TASK4-12).
+    ``path`` is the path of the MCP server that was asked. Return None if the call is unknown, belongs to
+    another caller or server, is not a task, or is an expired task (TASKX-11, TASKX-18, TASK4-12).
     """
     row = _row(task_id)
-    if row is None or row.principal != principal or _is_core(row) != core:
+    if row is None or row.principal != principal or _path(row) != path or _is_core(row) != core:
         return None
     return _task(row), record(row)
 
 
-def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
-    """Return up to ``size`` + 1 of a principal's core tasks that follow ``after``, newest first."""
+def page(principal: str, path: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
+    """Return up to ``size`` + 1 core tasks of a principal at the server at ``path``, newest first.
+
+    All of them follow ``after``.
+    """
+    # A session stores its path only where it is not ENDPOINT.
+    at_server = Q(session_fields__path__isnull=True) if path == ENDPOINT else Q(session_fields__path=path)
     rows = Call.objects.filter(
-        principal=principal, task_until__gt=clock.now(), session_fields__version=V2025_11_25
+        at_server, principal=principal, task_until__gt=clock.now(), session_fields__version=V2025_11_25
     ).annotate(**clock.read_at())
     if after is not None:
         at, key = after
@@ -106,6 +112,10 @@ def _task(row: Call) -> Task:
         message=message,
         rest=rest,
     )
+
+
+def _path(row: Call) -> str:
+    return str(row.session_fields.get("path", ENDPOINT))
 
 
 def _is_core(row: Call) -> bool:

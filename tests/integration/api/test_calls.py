@@ -103,6 +103,16 @@ def test_key_reused_with_other_arguments_is_refused(api: Client, queued: list[st
     assert len(queued) == 1
 
 
+def test_invented_tool_of_a_reused_key_is_not_counted_as_a_tool(api: Client, queued: list[str]) -> None:
+    _start(api, key="once")
+    drain_once(SyncMessageQueue.connect())
+    Message.objects.all().delete()
+    assert _start(api, {"tool": "invented"}, key="once").status_code == 422
+    drain_once(SyncMessageQueue.connect())
+    (row,) = Message.objects.all()
+    assert (row.refusal, row.target) == ("key_reused", "")
+
+
 def test_keys_of_other_principals_are_independent(
     api: Client, client_of: ClientOf, queued: list[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from django.contrib.auth.models import Permission
 from django.core import signing
 from django.core.exceptions import PermissionDenied
 
-from mcp_app.auth import bench
+from mcp_app.auth import authentication, bench
 from mcp_app.auth.api_keys import find_principal
 from mcp_app.auth.authentication import MAX_CREDENTIAL, Authenticator
 from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal, issue_bench_token
@@ -196,6 +197,26 @@ async def test_bench_token_is_valid_at_the_own_server_only(person: Person) -> No
             await authenticator.authenticate(given, local=False, path="/mcp/toy")
         assert authenticator.known(given, local=False, path="/mcp/toy") is None
         assert (await authenticator.authenticate(given, local=False)).bench
+
+
+async def test_cached_token_is_refused_at_another_server_without_look_up(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await sync_to_async(person)("ada", "try_entries")
+    token, _ = await sync_to_async(issue_bench_token)(actor=ada)
+    authenticator, given = Authenticator("required"), b"Bearer " + token.encode()
+    found: list[str] = []
+    afind = authentication.tokens.afind
+
+    async def counted(token: str) -> Any:
+        found.append(token)
+        return await afind(token)
+
+    monkeypatch.setattr(authentication.tokens, "afind", counted)
+    for path in ["/mcp/toy"] * 5 + ["/mcp"]:
+        with suppress(Unauthorized):
+            await authenticator.authenticate(given, local=False, path=path)
+    assert found == [token]
 
 
 async def test_endpoint_accepts_caches_and_forgets_bench_token(person: Person) -> None:

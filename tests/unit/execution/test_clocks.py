@@ -21,6 +21,7 @@ from mcp_app.execution.stored import client_tasks, pending_approvals, records, s
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
+from mcp_app.protocol.messages.server import ENDPOINT
 from tests.bounds import SLACK
 from tests.unit.execution.attempts import claimed, new_call
 
@@ -73,7 +74,7 @@ def reminds(call: CallRecord) -> bool:
 
 
 def told_of_task(call: CallRecord) -> bool:
-    return client_tasks.find(str(call.id), LOOPBACK.key, core=True) is not None
+    return client_tasks.find(str(call.id), LOOPBACK.key, ENDPOINT, core=True) is not None
 
 
 def renewed() -> CallRecord:
@@ -125,7 +126,7 @@ QUESTIONS: dict[str, Asked] = {
         lambda: accepted(task_seconds=20.0),
     ),
     "task is listed": (
-        lambda _: bool(client_tasks.page(LOOPBACK.key, None, 5)),
+        lambda _: bool(client_tasks.page(LOOPBACK.key, ENDPOINT, None, 5)),
         lambda: ages(accepted(task_seconds=20.0), task_until=2),
         lambda: accepted(task_seconds=20.0),
     ),

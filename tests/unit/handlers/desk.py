@@ -15,6 +15,7 @@ from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.conf import Settings
 from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.handlers.context import Asked
+from mcp_app.models import Call
 from mcp_app.process import Process
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.negotiated import Negotiated
@@ -28,6 +29,13 @@ CLIENT = {"name": "tests", "version": "1"}
 def offer(**kinds: Iterable[Any]) -> None:
     """Put a catalogue in use."""
     current_snapshot.replace(Catalogue(revision=1, revisions=dict.fromkeys(KINDS, 1), **kinds))  # type: ignore[arg-type]
+
+
+async def move_to_another_server(call_id: str) -> None:
+    """Let a stored call have come by the server at ``/mcp/toy``."""
+    call = await Call.objects.aget(pk=call_id)
+    fields = {**call.session_fields, "path": "/mcp/toy"}
+    await Call.objects.filter(pk=call_id).aupdate(session_fields=fields)
 
 
 class Desk:

@@ -25,7 +25,7 @@ from mcp_app.streams.gateway import Streams
 from tests.samples.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.core_desk import ADA, BOB, RESULT, VERSION, CoreDesk, start
-from tests.unit.handlers.desk import offer
+from tests.unit.handlers.desk import move_to_another_server, offer
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
@@ -279,6 +279,7 @@ async def test_task_list_pages_through_own_tasks(streams: Streams, core: CoreDes
     await desk.enter(BOB)
     await desk.make()
     await desk.enter(ADA)
+    await move_to_another_server((await desk.make())["taskId"])
     made = [(await desk.make())["taskId"] for _ in range(5)]
     for number, task_id in enumerate(made):  # Tasks accepted within one millisecond have no defined order.
         accepted = timezone.now() + timedelta(milliseconds=number)

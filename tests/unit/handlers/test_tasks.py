@@ -28,7 +28,7 @@ from tests.clients.envelopes import envelope_of
 from tests.samples.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.execution.attempts import new_call
-from tests.unit.handlers.desk import offer
+from tests.unit.handlers.desk import move_to_another_server, offer
 from tests.unit.handlers.modern_desk import DECLARED, RESULT, ModernDesk, start
 from tests.views import SERVER
 
@@ -185,11 +185,22 @@ async def test_cancel_is_acknowledged_in_every_task_state(modern: ModernDesk) ->
 @pytest.mark.requirement("TASKX-11", "TASKX-18", "TASKX-19")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 async def test_foreign_expired_or_unknown_task_is_not_found(method: str, modern: ModernDesk) -> None:
-    own, expired = [(await modern.make())["taskId"] for _ in range(2)]
+    own, expired, elsewhere = [(await modern.make())["taskId"] for _ in range(3)]
+    await move_to_another_server(elsewhere)
     foreign = (await modern.make(principal=OTHER))["taskId"]
     no_task = await modern.process.background.accept(new_call())
     await Call.objects.filter(pk=expired).aupdate(task_until=timezone.now() - timedelta(seconds=1))
-    unknown = (str(uuid4()), "x", "", own.upper(), own.replace("-", ""), foreign, expired, str(no_task[0].id))
+    unknown = (
+        str(uuid4()),
+        "x",
+        "",
+        own.upper(),
+        own.replace("-", ""),
+        foreign,
+        expired,
+        elsewhere,
+        str(no_task[0].id),
+    )
     for task_id in unknown:
         refused = await modern.ask(method, {"taskId": task_id, "inputResponses": {}})
         assert (modern.status, refused["error"]["code"]) == (400, -32602)

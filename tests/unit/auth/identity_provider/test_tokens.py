@@ -15,8 +15,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from mcp_app import servers
-from mcp_app.auth import authentication
+from mcp_app.auth import authentication, own_addresses
 from mcp_app.auth.authentication import Authenticator
+from mcp_app.auth.identity_provider import provider as own_provider
 from mcp_app.auth.identity_provider import verification
 from mcp_app.auth.principal import Principal
 from mcp_app.models import ExternalIdentity
@@ -86,6 +87,32 @@ async def test_provider_token_for_further_server_opens_that_server_only(
     for path in tokens:
         with pytest.raises(Unauthorized):
             await authenticator.authenticate(b"Bearer " + tokens["/mcp/toy"].encode(), local=False, path=path)
+
+
+@pytest.mark.requirement("AUTH-07")
+@pytest.mark.parametrize(
+    ("audience", "path"),
+    [("https://h.example/mcp", "/mcp"), ("https://h.example/mcp/toy", "/mcp/toy"), ("api://mine", "/mcp")],
+)
+def test_configured_audience_opens_the_server_that_it_names(
+    audience: str, path: str, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "PUBLIC_URL": "https://h.example"}
+    monkeypatch.setattr(servers, "_providers", [lambda: toys])
+    toys = {"/mcp/toy": Server("toy", "1", path="/mcp/toy")}
+    own = frozenset({"https://h.example/mcp", "https://h.example/mcp/toy", "api://mine"})
+    assert own_provider._path_for(frozenset({audience}), own) == path
+    toys.clear()
+    assert own_provider._path_for(frozenset({audience}), own) == ("" if path == "/mcp/toy" else path)
+
+
+def test_without_public_address_no_bare_path_is_an_audience(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "PUBLIC_URL": ""}
+    monkeypatch.setattr(servers, "_providers", [lambda: {"/mcp/toy": Server("toy", "1", path="/mcp/toy")}])
+    assert own_addresses.further_resources() == frozenset()
+    assert own_addresses.path_of("/mcp/toy") == ""
 
 
 @pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "application/at+jwt", "JWT", "jwt", None])

@@ -17,6 +17,7 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.attempts import SESSION, SETTINGS, new_call
 
@@ -123,7 +124,7 @@ async def test_request_id_of_task_is_reusable_after_client_named_task(
     fields = {"session_fields": {**new_call().session_fields, "version": "2025-11-25"}}
     first = await accepted(background, task_seconds=60.0, **fields)
     assert (await accepted(background, task_seconds=60.0, **fields)).id == first.id
-    assert await background.task(str(first.id), first.principal, core=True)
+    assert await background.task(str(first.id), first.principal, ENDPOINT, core=True)
     second = await accepted(background, task_seconds=60.0, **fields)
     assert second.id != first.id
     third = await accepted(background, task_seconds=60.0, arguments={"steps": 4}, **fields)
