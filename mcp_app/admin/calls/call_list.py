@@ -10,7 +10,7 @@ import orjson
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Exists, OuterRef, QuerySet, Value
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -24,14 +24,14 @@ from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.admin.calls.argument_search import HELP, telling
 from mcp_app.admin.calls.call_page import (
     AROUND,
+    TOOL_ERROR,
     attempts,
     content,
+    detail_of,
     is_unsent,
     lasted,
     live,
-    outcome_of,
     request_id_of,
-    says_more,
     state_of,
     stopped_by,
     waited,
@@ -52,7 +52,7 @@ from mcp_app.protocol.call_state import TERMINAL, State, is_terminal, shown_stat
 from mcp_app.protocol.messages.trace_context import read
 from mcp_app.sessions.session import MADE_IN
 
-OUTCOMES = {"ok": "good", "asked": "info", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
+OUTCOMES = ("ok", "asked", TOOL_ERROR, "error", "cancelled")
 LARGE = ("arguments", "answer", "meta", "session_fields")
 MOST_TOOLS = 200
 
@@ -62,7 +62,7 @@ def _length(time: timedelta | None) -> SafeString:
 
 
 class CallStateFilter(admin.SimpleListFilter):
-    """List filter by state. One of its choices matches all states of unfinished calls."""
+    """List filter by the state that the list shows. One of its choices matches all unfinished calls."""
 
     title = "state"
     parameter_name = "state"
@@ -73,6 +73,11 @@ class CallStateFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
         if self.value() == "open":
             return queryset.exclude(state__in=TERMINAL)
+        tool_errors = Q(state=State.COMPLETED, outcome=TOOL_ERROR)
+        if self.value() == State.FAILED:
+            return queryset.filter(Q(state=State.FAILED) | tool_errors)
+        if self.value() == State.COMPLETED:
+            return queryset.filter(Q(state=State.COMPLETED) & ~tool_errors)
         return queryset.filter(state=self.value()) if self.value() else queryset
 
 
@@ -163,15 +168,15 @@ class CallAdmin(LongListAdmin[Call]):
     def state_badge(self, call: Call) -> SafeString:
         """Return badges for the call's state, its task and a pending cancellation.
 
-        Outcome and number of attempts are added if they are informative.
+        Outcome and number of attempts are added in dim text if they are informative.
         """
         said = [badge(*state_of(call))]
         if call.task_until is not None:
             said.append(badge("task", "plain"))
         if call.cancel_requested_at is not None and not is_terminal(call.state):
             said.append(badge("cancelling", "warn"))
-        if says_more(call):
-            said.append(self.shown_outcome(call))
+        if detail := detail_of(call):
+            said.append(format_html('<span class="mcp-dim">{}</span>', detail))
         if call.attempt > 1:
             said.append(format_html('<span class="mcp-dim">{} attempts</span>', attempts(call)))
         return format_html(
@@ -197,10 +202,6 @@ class CallAdmin(LongListAdmin[Call]):
         return format_html(
             '<div>{}<div class="mcp-dim">{} queued</div></div>', _length(lasted(call)), span(wait)
         )
-
-    def shown_outcome(self, call: Call) -> SafeString:
-        """Return the outcome as a badge."""
-        return badge(outcome_of(call), OUTCOMES.get(call.outcome, "plain"))
 
     accepted = time_column("accepted", "accepted_at")
 
@@ -287,7 +288,7 @@ class CallAdmin(LongListAdmin[Call]):
             "call": call,
             "live": live_now,
             "live_url": self.page_url("live", call),
-            "outcome": self.shown_outcome(call) if says_more(call) else "",
+            "detail": detail_of(call),
             "stopped_by": stopped_by(call) if may_operate else "",
             "is_unsent": is_unsent(call),
             "content": content(call, whole=whole),

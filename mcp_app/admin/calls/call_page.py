@@ -33,6 +33,7 @@ TONES = {
     "failed": "bad",
     "cancelled": "warn",
 }
+TOOL_ERROR = "tool_error"
 # A stored answer is redacted before it is truncated, because a truncated secret might not be recognized.
 WHOLE = 1 << 30
 AROUND = timedelta(minutes=1)  # The clocks of two machines may differ slightly.
@@ -77,24 +78,26 @@ def lasted(call: Call) -> timedelta | None:
 
 
 def state_of(call: Call) -> tuple[str, str]:
-    """Return the name of the state and its tone.
+    """Return the one verdict that pages show for a call, and its tone.
 
-    For a refused or expired call, the decision is returned instead of the state.
+    For a refused or expired call, it is the decision. A completed call whose result is an error failed.
     """
-    if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):
+    if was_not_run(call):
         return str(call.decision), DECISION_TONES[call.decision]
-    return shown_state(call.state), TONES.get(call.state, "plain")
+    failed = call.state == State.COMPLETED and call.outcome == TOOL_ERROR
+    state = State.FAILED if failed else call.state
+    return shown_state(state), TONES.get(state, "plain")
 
 
-def outcome_of(call: Call) -> str:
-    """Return the outcome in words."""
-    return call.outcome.replace("_", " ")
+def detail_of(call: Call) -> str:
+    """Return the outcome in words if it adds information to the verdict, or ""."""
+    outcome = call.outcome.replace("_", " ")
+    return "" if was_not_run(call) or outcome in ("", "ok", state_of(call)[0]) else outcome
 
 
-def says_more(call: Call) -> bool:
-    """Return True if the outcome adds information to the state."""
-    began = call.decision not in (Call.Decision.REFUSED, Call.Decision.EXPIRED)
-    return began and outcome_of(call) not in ("", "ok", shown_state(call.state))
+def was_not_run(call: Call) -> bool:
+    """Return True if the call was refused or expired before it could run."""
+    return call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED)
 
 
 def stopped_by(call: Call) -> str:

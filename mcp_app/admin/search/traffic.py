@@ -110,7 +110,8 @@ def _calls_with(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     # A call in an open state may also be among the newest, so duplicates are removed.
     fit = nsmallest(2 * MOST_OF_KIND, _fitting(text, rows, names), key=lambda each: place(each[0], each[3]))
     best = [*dict.fromkeys(fit)][:MOST_OF_KIND]
-    found = Call.objects.only("state", "decision", "accepted_at").in_bulk([pk for _, pk, *_ in best])
+    shown = Call.objects.only("state", "outcome", "decision", "accepted_at")
+    found = shown.in_bulk([pk for _, pk, *_ in best])
     for rank, pk, principal, tool in best:
         if (call := found.get(pk)) is not None:  # The call was not deleted after the first query.
             note = f"{state_of(call)[0]}, asked by {names[principal]}, {written(call.accepted_at)}"

@@ -15,6 +15,7 @@ from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 from pydantic import Field
 from pytest_django.fixtures import Settings as DjangoSettings
@@ -96,6 +97,28 @@ def test_call_list_shows_state_duration_and_progress(root: Client, seeded: Seed)
     text = "".join(Page(root.get(LIST).content.decode()).read)
     for words in ("12 ms", "3.0 s", "3 of 3", "tool error", "waiting for client", "completed", "cancelled"):
         assert words in text, words
+
+
+def test_tool_error_is_shown_as_one_failed_verdict(root: Client, seeded: Seed) -> None:
+    Call.objects.exclude(pk=seeded.call.pk).delete()
+    Call.objects.filter(pk=seeded.call.pk).update(state="completed", outcome="tool_error")
+    one = page("call", "change", seeded.call.pk)
+    for address in (LIST, one):
+        text = re.sub(r"\s+", " ", root.get(address).content.decode())
+        verdicts = re.findall(
+            r'<span class="mcp-badge mcp-badge-(\w+)"(?: data-live-state)?>(\w[\w ]*)</span>', text
+        )
+        assert [each for each in verdicts if each[1] != "cancelling"] == [("bad", "failed")], address
+        assert '<span class="mcp-dim">tool error</span>' in text, address
+    assert (_live(root, seeded.call)["state"], _live(root, seeded.call)["tone"]) == ("failed", "bad")
+    found = root.get(reverse("mcp_find"), {"q": seeded.call.pk.hex}).content.decode()
+    assert "failed" in found
+    assert "completed" not in found
+    # The filter by state follows what the list shows.
+    assert _tools(root, "?state=failed") == ["echo"]
+    assert _tools(root, "?state=completed") == []
+    # The API reports the stored state.
+    assert Call.objects.get().state == "completed"
 
 
 @pytest.mark.parametrize(
