@@ -169,6 +169,15 @@ def _ceiling(base: QuerySet[Message]) -> int | None:
     return base.order_by("pk").values_list("pk", flat=True)[LOOKED_AT : LOOKED_AT + 1].first()
 
 
+def waits_to_be_stored(session: str) -> bool:
+    """Return True if the queue has the opening of a session, or a message of it, that is not stored yet."""
+    batches, _ = _pending()
+    return any(
+        session in opened_clients(batch) or any(line.session == session for line in lines_of(batch_id, batch))
+        for batch_id, batch in batches
+    )
+
+
 def opened_clients(batch: dict[str, Any]) -> dict[str, str]:
     """Return the client names of the sessions whose opening is a fact in the batch, by session id."""
     opened = (fact for fact in batch["facts"] if fact.get("fact") == "session.opened")
@@ -177,6 +186,19 @@ def opened_clients(batch: dict[str, Any]) -> dict[str, str]:
 
 def _waiting(*, asks_for_client: bool) -> tuple[list[Line], str]:
     """Return the lines that are not stored yet, and a note if some of them are missing."""
+    read, note = _pending()
+    lines = [line for batch_id, batch in read for line in lines_of(batch_id, batch)]
+    if asks_for_client:
+        names = client_names(line.session for line in lines if line.session)
+        for _, batch in read:
+            names.update(opened_clients(batch))
+        for line in lines:
+            line.client = names.get(line.session, "")
+    return lines, note
+
+
+def _pending() -> tuple[list[tuple[str, dict[str, Any]]], str]:
+    """Return the batches that are not stored yet, by id, and a note if some of them are missing."""
     url = conf.get().redis_url
     if not url:
         return [], ""
@@ -189,14 +211,7 @@ def _waiting(*, asks_for_client: bool) -> tuple[list[Line], str]:
         return [], "Redis is away: what is not stored yet is not shown."
     after = _number(reached)
     read = [(each, orjson.loads(encoded)) for each, encoded in batches if _number(each) > after]
-    lines = [line for batch_id, batch in read for line in lines_of(batch_id, batch)]
-    if asks_for_client:
-        names = client_names(line.session for line in lines if line.session)
-        for _, batch in read:
-            names.update(opened_clients(batch))
-        for line in lines:
-            line.client = names.get(line.session, "")
-    return lines, "Messages wait to be stored; not all of them are shown." if many else ""
+    return read, "Messages wait to be stored; not all of them are shown." if many else ""
 
 
 def _in_queue(place: LinePosition) -> Line | None:

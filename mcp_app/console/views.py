@@ -99,18 +99,33 @@ def messages(request: HttpRequest) -> HttpResponse:
 @_for(MESSAGES, SESSIONS)
 @require_safe
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
-    """Show the messages of one session, live. The session need not be stored yet."""
+    """Show the messages of one session, live. The session may be so new that it is not stored yet."""
     row = Session.objects.filter(pk=session_id).first()
+    state = _state_of(row, session_id)
+    if not state:
+        context = _page(request, "No such session", session_id=session_id[:LONGEST_ID])
+        return TemplateResponse(request, "mcp_console/no_session.html", context, status=404)
     client = marked(row.client_name[:60]) if row is not None else ""
-    return _messages(request, f"Session of {client}" if client else "Session", session_id[:LONGEST_ID], row)
+    title = f"Session of {client}" if client else "Session"
+    return _messages(request, title, session_id[:LONGEST_ID], row, state)
 
 
-def _messages(request: HttpRequest, title: str, session_id: str, row: Session | None) -> HttpResponse:
+def _state_of(row: Session | None, session_id: str) -> str:
+    """Return the state of a session in words, or "" if there is no such session."""
+    if row is not None:
+        return "open" if row.ended_at is None else "ended"
+    return "not stored yet" if history.waits_to_be_stored(session_id) else ""
+
+
+def _messages(
+    request: HttpRequest, title: str, session_id: str, row: Session | None, state: str = ""
+) -> HttpResponse:
     context = _page(
         request,
         title,
         session_id=session_id,
         session=session_row(row) if row is not None else None,
+        state=state,
         search=request.GET.get("search", ""),
         # Records of stateless clients are not sessions and cannot be ended.
         can_end=request.user.has_perm("mcp_app.change_session") and not session_id.startswith(CLIENT_RECORD),

@@ -345,6 +345,9 @@ def test_session_is_ended_from_its_page(open_page: Visit, client: Mcp) -> None:
     page.get_by_role("button", name="End the session").click()
     expect(page.locator("#mcp-state")).to_have_text("ended")
     expect(page.locator("[data-fact=reason]")).to_have_text("ended by an operator")
+    # The page is still connected, but nothing of this session is live.
+    expect(page.locator("#mcp-connection")).to_have_text("ended")
+    expect(page.locator("#mcp-connection")).to_have_class("mcp-badge mcp-badge-plain")
     assert client.post(client.request_message("ping")).status == 404
     assert visitor.trouble == []
 
@@ -373,7 +376,8 @@ def test_console_pages_fit_and_escape_hostile_text(
     }
     for name, path in pages.items():
         page = visitor.goto(path)
-        expect(page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
+        connection = "ended" if name == "hostile" else "live"
+        expect(page.locator("#mcp-connection")).to_have_text(connection, timeout=SLOW)
         if name == "sessions":
             expect(page.locator("#mcp-rows tr").first).to_be_visible()
         else:

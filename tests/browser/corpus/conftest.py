@@ -51,9 +51,9 @@ class Walker(Visitor):
     read: set[str]
     hidden: set[str]
 
-    def goto(self, path: str) -> Page:
+    def goto(self, path: str, status: int = 200) -> Page:
         self.read, self.hidden = set(), set()
-        return super().goto(path)
+        return super().goto(path, status)
 
     def visit(self, stop: Stop, widths: Sequence[int], look: str) -> list[str]:
         """Load a page at the first width, examine it at each, and return its faults; ``look`` names the
@@ -61,7 +61,7 @@ class Walker(Visitor):
         """
         self.page.set_viewport_size({"width": widths[0], "height": 900})
         try:
-            self.goto(stop.path)
+            self.goto(stop.path, stop.status)
             if stop.then is not None:
                 stop.then(self)
             found = []

@@ -37,10 +37,15 @@ class Stop:
     path: str
     shows: str = ""
     then: Callable[[Visitor], None] | None = None
+    status: int = 200
 
 
 def _console(visitor: Visitor) -> None:
     expect(visitor.page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
+
+
+def _console_ended(visitor: Visitor) -> None:
+    expect(visitor.page.locator("#mcp-connection")).to_have_text("ended")
 
 
 def _console_messages(visitor: Visitor) -> None:
@@ -404,5 +409,7 @@ def _console_pages(keys: dict[str, Any]) -> Iterator[Stop]:
         _console_deep,
     )
     yield Stop("console-messages", "/console/messages/", "", _console_messages)
-    yield Stop("console-planted", f"/console/sessions/{keys['session_planted']}/", "session.client", _console)
-    yield Stop("console-unknown", f"/console/sessions/{SOUGHT.replace('/', '')}/", "query.search", _console)
+    ended = f"/console/sessions/{keys['session_planted']}/"
+    yield Stop("console-planted", ended, "session.client", _console_ended)
+    unknown = f"/console/sessions/{SOUGHT.replace('/', '')}/"
+    yield Stop("console-unknown", unknown, "query.search", status=404)

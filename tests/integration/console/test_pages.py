@@ -165,9 +165,29 @@ def test_session_list_searches_and_filters(
     assert (seeded.session.pk in [row["id"] for row in rows]) is found
 
 
-def test_unstored_session_has_a_page(root: Client) -> None:
+def test_missing_session_returns_404_in_the_frame(root: Client) -> None:
+    answer = root.get(reverse("mcp_console:session", args=["nope"]))
+    text = answer.content.decode()
+    assert answer.status_code == 404
+    assert "No such session" in text
+    assert f'href="{reverse("admin:mcp_app_session_changelist")}?state=ended"' in text
+    assert 'action="/admin/logout/"' in text
+    assert "mcp-connection" not in text
+
+
+def test_ended_session_is_not_live(root: Client, seeded: Seed) -> None:
+    address = reverse("mcp_console:session", args=[seeded.session.pk])
+    assert "data-ended" not in root.get(address).content.decode()
+    root.post(reverse("mcp_console:end", args=[seeded.session.pk]))
+    text = root.get(address).content.decode()
+    assert " data-ended>" in text
+    assert 'role="status">ended</span>' in text
+
+
+def test_unstored_session_has_a_page(root: Client, clean_redis: str, queue: SyncMessageQueue) -> None:
+    _push(clean_redis, 1, session="just-opened")
     answer = root.get(reverse("mcp_console:session", args=["just-opened"]))
-    assert "not stored yet" in answer.content.decode()
+    assert 'id="mcp-state">not stored yet<' in answer.content.decode()
     now = json.loads(root.get(reverse("mcp_console:session_now", args=["just-opened"])).content)
     assert now == {"session": None, "calls": []}
 
@@ -239,8 +259,8 @@ def queue(clean_redis: str) -> Iterator[SyncMessageQueue]:
         made.close()
 
 
-def _push(clean_redis: str, *numbers: int, before: int = 0) -> None:
-    batch = encoded(*(fields(session="s", request_id=f"q{number}") for number in numbers), before=before)
+def _push(clean_redis: str, *numbers: int, before: int = 0, session: str = "s") -> None:
+    batch = encoded(*(fields(session=session, request_id=f"q{number}") for number in numbers), before=before)
     with redis.Redis.from_url(clean_redis, protocol=2) as client:
         client.xadd(MESSAGES, {"b": batch})
 
@@ -347,7 +367,10 @@ def test_session_is_ended_from_its_page(root: Client, seeded: Seed) -> None:
     assert "data-end" in root.get(reverse("mcp_console:session", args=[seeded.session.pk])).content.decode()
 
 
-def test_page_of_an_unstored_session_has_a_hidden_end_button(root: Client, seeded: Seed) -> None:
+def test_page_of_an_unstored_session_has_a_hidden_end_button(
+    root: Client, seeded: Seed, clean_redis: str, queue: SyncMessageQueue
+) -> None:
+    _push(clean_redis, 1, session="n" * 32)
     early = root.get(reverse("mcp_console:session", args=["n" * 32])).content.decode()
     assert "<span data-ending hidden>" in early
     stored = reverse("mcp_console:session", args=[seeded.session.pk])

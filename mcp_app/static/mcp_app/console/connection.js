@@ -14,6 +14,7 @@ export class Connection {
     [this.watch, this.onFrame, this.onLost] = [watch, onFrame, onLost];
     this.pause = FIRST_PAUSE;
     this.badge = byId("mcp-connection");
+    this.ended = "ended" in (this.badge.closest("[data-ended]")?.dataset ?? {});
     this.open();
     window.addEventListener("pagehide", () => this.leave());
     window.addEventListener("pageshow", (event) => { if (event.persisted) this.open(); });
@@ -61,7 +62,16 @@ export class Connection {
     this.socket.close();
   }
 
+  // Of a session that has ended nothing more comes, however well its page is connected.
+  setEnded(ended) {
+    if (ended === this.ended) return;
+    this.ended = ended;
+    this.say(...this.said);
+  }
+
   say(text, tone) {
+    this.said = [text, tone];
+    if (this.ended && text !== "not allowed any more") [text, tone] = ["ended", "plain"];
     this.badge.textContent = text;
     this.badge.className = `mcp-badge mcp-badge-${tone}`;
   }

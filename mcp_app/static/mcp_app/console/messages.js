@@ -30,7 +30,7 @@ class Messages {
     this.detail = new Detail(root, {
       onChoose: (key) => this.choose(key), onPin: (row) => this.pins.toggle(row), isPinned: (key) => this.pins.has(key),
     });
-    this.head = across ? null : new SessionHead(root);
+    this.head = across ? null : new SessionHead(root, (ended) => this.connection.setEnded(ended));
     this.held = new Map();
     this.heldSkipped = 0;
     this.paused = false;

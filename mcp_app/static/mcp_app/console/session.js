@@ -7,8 +7,9 @@ const EVERY = 3000;
 const STALE = 10000;
 
 export class SessionHead {
-  constructor(root) {
+  constructor(root, onEnded) {
     this.root = root;
+    this.onEnded = onEnded;
     this.live = new Map();
     this.calls = [];
     this.lines = new Map();
@@ -25,6 +26,7 @@ export class SessionHead {
   }
 
   ended(reason) {
+    this.onEnded(true);
     const state = byId("mcp-state");
     state.textContent = "ended";
     if (reason) this.root.querySelector("[data-fact=reason]").textContent = reason;
@@ -41,6 +43,7 @@ export class SessionHead {
     }
     if (data.session.ended) this.ended(data.session.reason);
     else {
+      this.onEnded(false);
       byId("mcp-state").textContent = "open";
       // A page that was opened before its session was stored has the button, too.
       this.root.querySelector("[data-ending]")?.removeAttribute("hidden");
