@@ -55,4 +55,9 @@ def _mark_fault(request: Any = None, **_: Any) -> None:
         request.scope[_FAULT] = True
 
 
+def is_database_fault(request: Any) -> bool:
+    """Return True if the request failed because the database is unreachable."""
+    return _FAULT in getattr(request, "scope", ())
+
+
 got_request_exception.connect(_mark_fault)

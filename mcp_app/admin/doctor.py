@@ -13,13 +13,14 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.core.exceptions import ImproperlyConfigured, PermissionDenied
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from mcp_app.admin.base import ReadOnlyAdmin
+from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.database import clock
 from mcp_app.doctor import Busy, Finding, Installation, Level, examine_alone
 from mcp_app.doctor.finding import ok, warning
@@ -101,7 +102,7 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
     ) -> HttpResponse:
         """Show the form. After a POST, show the findings as well."""
         if not self.has_view_permission(request):
-            raise PermissionDenied
+            raise PermissionMissing(PERMISSION)
         form, report, problem, status = (
             DoctorForm(request.POST if request.method == "POST" else None),
             None,

@@ -147,8 +147,17 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
     For paths below ``/api/``, the response is a problem document.
     """
-    if not request.path.startswith(reverse("mcp_api:root")):
+    if not is_api(request):
         return defaults.bad_request(request, exception)
-    response = problem(400, "The request is malformed. Check its Host header.")
-    body = JsonRenderer().render(response.data)
-    return HttpResponse(body, status=400, content_type=MEDIA_TYPE)
+    return document(400, "The request is malformed. Check its Host header.")
+
+
+def is_api(request: HttpRequest) -> bool:
+    """Return True if the requested path is below the URL of the API."""
+    return request.path.startswith(reverse("mcp_api:root"))
+
+
+def document(status: int, detail: str) -> HttpResponse:
+    """Return a problem document as the response to a request that no view of the API handles."""
+    body = JsonRenderer().render(problem(status, detail).data)
+    return HttpResponse(body, status=status, content_type=MEDIA_TYPE)

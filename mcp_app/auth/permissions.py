@@ -11,10 +11,20 @@ from typing import Any
 from django.contrib.auth import get_backends, get_permission_codename, get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission, PermissionsMixin
+from django.core.exceptions import PermissionDenied
 from django.db import connections, router
 from django.db.models import Q, QuerySet
 
 from mcp_app.auth.principal import EVERYTHING
+
+
+class PermissionMissing(PermissionDenied):
+    """Raised if a user lacks one of the permissions that a page needs. The page of the error names them."""
+
+    def __init__(self, *permissions: str) -> None:
+        super().__init__()
+        self.permissions = permissions
+
 
 _statements: dict[tuple[type, str], str] = {}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.template.response import TemplateResponse
 from django.views.decorators.http import require_POST, require_safe
 
+from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.console import history
 from mcp_app.console.access import MESSAGES, SESSIONS
@@ -42,7 +42,7 @@ def _for(*permissions: str) -> Callable[[View], View]:
     def decorate(view: View) -> View:
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.has_perms(permissions):
-                raise PermissionDenied
+                raise PermissionMissing(*permissions)
             return view(request, *args, **kwargs)
 
         # ``admin_view`` disables caching, checks CSRF tokens and redirects anonymous visitors to the login.
@@ -82,7 +82,7 @@ def sessions_now(request: HttpRequest) -> HttpResponse:
 def names(request: HttpRequest) -> HttpResponse:
     """Return names as JSON: of principals such as ``ada, by the key "laptop"``, and of sessions' clients."""
     if not (request.user.has_perm(SESSIONS) or request.user.has_perm(MESSAGES)):
-        raise PermissionDenied
+        raise PermissionMissing(SESSIONS, MESSAGES)
     found = principal_names(request.GET.getlist("who")[:MOST_NAMES])
     asked = [each for each in request.GET.getlist("session")[:MOST_NAMES] if len(each) <= LONGEST_ID]
     clients = {f"session:{each}": name[:60] for each, name in client_names(asked).items()}

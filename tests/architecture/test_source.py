@@ -132,6 +132,8 @@ def test_broad_excepts_exist_at_named_boundaries_only() -> None:
         # These pass the exception to the task or request that they start.
         "mcp_app/transports/streamable_http/shortcut/started.py",
         "mcp_app/transports/streamable_http/inline_steps.py",
+        # An error page is also shown if its frame fails.
+        "mcpsite/error_pages.py",
     }
     broad = [
         name_of(path)

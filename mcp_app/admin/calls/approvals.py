@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.db.models import Case, F, QuerySet, TextField, Value, When
 from django.db.models.functions import Length
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
@@ -30,6 +29,7 @@ from mcp_app.admin.long_lists import among_newest
 from mcp_app.admin.markup import badge, span
 from mcp_app.admin.timeline import pane
 from mcp_app.auth.api_keys import login_name
+from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.interface.text import marked, visible
@@ -274,7 +274,7 @@ class ApprovalAdmin(DecidingAdmin):
         A script reports new calls, but never changes the list, because an operator may be about to decide.
         """
         if not self.has_view_permission(request):
-            raise PermissionDenied
+            raise PermissionMissing("mcp_app.view_call")
         watched = "" if request.GET.get("decision") else " ".join(_waiting_ids())
         context = {"live_url": self.page_url("live"), "watched": watched, **(extra_context or {})}
         return super().changelist_view(request, {**context, "watches": not request.GET.get("decision")})
@@ -284,7 +284,7 @@ class ApprovalAdmin(DecidingAdmin):
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         if not self.has_view_permission(request):
-            raise PermissionDenied
+            raise PermissionMissing("mcp_app.view_call")
         return JsonResponse({"waiting": _waiting_ids()})
 
     def row_page(self, request: HttpRequest, call: Approval) -> HttpResponse:

@@ -20,7 +20,7 @@ from mcp_app import conf
 from mcp_app.admin.entries.bench_runs import logged_run, runs, served_template, subject_of
 from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
-from mcp_app.auth.permissions import may_view_people
+from mcp_app.auth.permissions import PermissionMissing, may_view_people
 from mcp_app.catalogue.access import Giver, givers_of, holder_of, permission_of, verdict
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.connect.address import connection_for
@@ -67,7 +67,7 @@ class BenchAdmin(CallersPages):
 
     def _tried(self, request: HttpRequest, object_id: str) -> Entry | None:
         if not self.has_try_permission(request):
-            raise PermissionDenied
+            raise PermissionMissing(TRY)
         return self.object_to_view(request, object_id)
 
     def _key(self, entry: Entry) -> str:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
-from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
@@ -22,7 +21,7 @@ from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.markup import with_window
 from mcp_app.admin.timeline import refusals_of
 from mcp_app.auth.membership import group_of
-from mcp_app.auth.permissions import holders_of, may_view_people
+from mcp_app.auth.permissions import PermissionMissing, holders_of, may_view_people, people_permission
 from mcp_app.auth.principal_names import name_of
 from mcp_app.catalogue.access import (
     Giver,
@@ -73,7 +72,7 @@ class CallersPages(ModelAdmin[Any]):
     def callers_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """List all users on numbered pages. ``?q=`` searches by user name."""
         if not may_view_people(request.user):
-            raise PermissionDenied
+            raise PermissionMissing(people_permission())
         entry = self.object_to_view(request, object_id)
         if entry is None:
             return self.not_there(request, object_id)

@@ -12,7 +12,6 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -20,6 +19,7 @@ from django.urls import URLPattern, path, reverse
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.markup import DiffLine, badge, diff
 from mcp_app.admin.widgets import UploadWidget
+from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.transfer import (
     MAX_BYTES,
     NOTATIONS,
@@ -162,7 +162,7 @@ class TransferPages(ModelAdmin[Any]):
     def export_view(self, request: HttpRequest) -> HttpResponse:
         """Return the catalogue as a file download."""
         if not may_export(request):
-            raise PermissionDenied
+            raise PermissionMissing(*SEEN)
         notation = request.GET.get("notation", "json")
         if notation not in NOTATIONS:
             notation = "json"
@@ -184,7 +184,7 @@ class TransferPages(ModelAdmin[Any]):
     def import_view(self, request: HttpRequest) -> HttpResponse:
         """Show the form (GET). On POST, preview the submitted file or import the confirmed one."""
         if not may_import(request):
-            raise PermissionDenied
+            raise PermissionMissing(*(CHANGED if may_export(request) else SEEN))
         if request.method != "POST":
             return self._page(request, ImportForm())
         if "packed" in request.POST:

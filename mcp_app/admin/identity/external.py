@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -19,6 +18,7 @@ from mcp_app.admin.identity.provider import login_state, provider_state, verdict
 from mcp_app.admin.markup import badge, moment
 from mcp_app.auth.api_keys import login_name
 from mcp_app.auth.own_addresses import names_provider
+from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.interface.text import visible
 from mcp_app.models import ExternalIdentity
 
@@ -77,7 +77,7 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
         The token is not stored, and no user is created or changed.
         """
         if not self.has_test_permission(request):
-            raise PermissionDenied
+            raise PermissionMissing("mcp_app.view_externalidentity", "mcp_app.run_doctor")
         if request.method != "POST" or not names_provider():
             return HttpResponseRedirect(self.page_url("changelist"))
         verdict = verdict_on(request.POST.get("token", "").strip())

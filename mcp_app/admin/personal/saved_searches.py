@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
@@ -14,6 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from mcp_app.admin import undo
 from mcp_app.admin.base import ModelAdmin
+from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.interface.text import marked
 from mcp_app.message_log.search.language import LONGEST
 from mcp_app.message_log.search.saved import (
@@ -57,7 +58,7 @@ class SavedSearches(ModelAdmin[Message]):
     def searches_view(self, request: HttpRequest) -> HttpResponse:
         """List the user's own searches and the shared ones. A POST saves a new search."""
         if not request.user.has_perm(READS):
-            raise PermissionDenied
+            raise PermissionMissing(READS)
         if request.method == "POST":
             return self._save(request)
         rows = searches_of(request.user).select_related("user").order_by("name", "pk")[:MOST_LISTED]
@@ -113,7 +114,7 @@ class SavedSearches(ModelAdmin[Message]):
     def undo_search_view(self, request: HttpRequest) -> HttpResponse:
         """Restore the deleted search that the submitted note describes."""
         if not request.user.has_perm(READS):
-            raise PermissionDenied
+            raise PermissionMissing(READS)
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         note = undo.read(request, "search")
@@ -163,7 +164,7 @@ class SavedSearches(ModelAdmin[Message]):
     def _found(self, request: HttpRequest, pk: int) -> SavedSearch | None:
         """Return a search of the user or a shared search, or None if there is none with this key."""
         if not request.user.has_perm(READS):
-            raise PermissionDenied
+            raise PermissionMissing(READS)
         return searches_of(request.user).filter(pk=pk).first() if pk < 2**63 else None
 
     def _missing(self, request: HttpRequest) -> HttpResponse:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from django.contrib import admin
 from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from mcp_app.auth.permissions import may_view_people
+from mcp_app.auth.permissions import PermissionMissing, may_view_people, people_permission
 from mcp_app.auth.principal_names import name_of
 from mcp_app.catalogue.access import (
     NOT_PUBLISHED,
@@ -72,7 +72,7 @@ def person(request: HttpRequest, pk: str) -> HttpResponse:
     """
     kinds = [kind for kind, (_, model, _) in KINDS.items() if _may_view(request, model)]
     if not (may_view_people(request.user) and kinds):
-        raise PermissionDenied
+        raise PermissionMissing(people_permission())
     user, key = _user(pk), _key(request, pk)
     kind = request.GET.get("kind", "")
     kind = kind if kind in kinds else kinds[0]
@@ -144,7 +144,7 @@ def _key(request: HttpRequest, pk: str) -> ApiKey | None:
     if not asked:
         return None
     if not request.user.has_perm("mcp_app.view_apikey"):
-        raise PermissionDenied
+        raise PermissionMissing("mcp_app.view_apikey")
     if not (asked.isascii() and asked.isdigit() and len(asked) < 19):
         raise Http404
     found = ApiKey.objects.select_related("user").filter(pk=int(asked), user_id=pk).first()

@@ -14,8 +14,16 @@ ROOT = HERE.parents[2]
 # Every list, row and form; widgets, actions and messages. The skin only frames the other pages, and
 # ``tests/browser/test_plain_pages.py`` opens them.
 CHOSEN = (
-    *("approval_pages", "call_pages", "catalogue_pages", "groups", "hostile_text", "json_field", "keys"),
-    *("listed_lookups", "log_form", "login", "roles"),
+    *(
+        "approval_pages",
+        "call_pages",
+        "catalogue_pages",
+        "groups",
+        "hostile_text",
+        "http_error_pages",
+        "json_field",
+    ),
+    *("keys", "listed_lookups", "log_form", "login", "roles"),
 )
 
 
