@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from mcp_app import conf
 from mcp_app.auth.api_keys import OF_CLIENT
 from mcp_app.auth.identity_provider.people import person_of
-from mcp_app.auth.own_addresses import further_path, names_provider, origin, path_of, resource
+from mcp_app.auth.own_addresses import names_provider, origin, path_of, resource
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
-from mcp_app.protocol.messages.server import ENDPOINT
+from mcp_app.protocol.messages.server import ENDPOINT, further_path
 
 if TYPE_CHECKING:
     from mcp_app.auth.identity_provider.verification import Verification
