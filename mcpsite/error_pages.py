@@ -7,7 +7,7 @@ get a plain page that reveals nothing. Below the URL of the API, the response is
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
@@ -64,7 +64,9 @@ class _Superuser:
     has_perms = has_module_perms = has_perm
 
 
-def _answer(request: HttpRequest, status: int, title: str, about: Any = dict) -> HttpResponse:
+def _answer(
+    request: HttpRequest, status: int, title: str, about: Callable[[], dict[str, Any]] = dict
+) -> HttpResponse:
     if problems.is_api(request):
         return problems.document(status, PROBLEMS[status])
     page = _framed(request, status, title, about) or render_to_string(f"{status}.html", {"title": title})
@@ -73,7 +75,7 @@ def _answer(request: HttpRequest, status: int, title: str, about: Any = dict) ->
     return response
 
 
-def _framed(request: HttpRequest, status: int, title: str, about: Any) -> str:
+def _framed(request: HttpRequest, status: int, title: str, about: Callable[[], dict[str, Any]]) -> str:
     """Return the page for signed-in staff, or "" for other visitors and if the frame cannot be rendered."""
     # Scripts do not show the page, and a fault of the database would repeat itself.
     is_script = "text/html" not in request.headers.get("Accept", "")

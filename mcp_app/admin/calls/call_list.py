@@ -175,10 +175,9 @@ class CallAdmin(LongListAdmin[Call]):
             said.append(badge("task", "plain"))
         if call.cancel_requested_at is not None and not is_terminal(call.state):
             said.append(badge("cancelling", "warn"))
-        if detail := detail_of(call):
-            said.append(format_html('<span class="mcp-dim">{}</span>', detail))
-        if call.attempt > 1:
-            said.append(format_html('<span class="mcp-dim">{} attempts</span>', attempts(call)))
+        details = [detail_of(call), f"{attempts(call)} attempts" if call.attempt > 1 else ""]
+        if shown := " · ".join(filter(None, details)):
+            said.append(format_html('<span class="mcp-dim">{}</span>', shown))
         return format_html(
             '<div class="mcp-badges">{}</div>', format_html_join(" ", "{}", ((each,) for each in said))
         )
