@@ -60,13 +60,13 @@ class Settings:
     oauth_issuer: str = ""
     oauth_audience: tuple[str, ...] = ()
     oauth_jwks_url: str = ""
-    # The scopes of the provider, and this server's scopes that each grants. "*" stands for every token.
+    # Maps scopes of the provider to the scopes of this server that they grant. The key "*" is for all tokens.
     oauth_scopes: dict[str, str] = field(default_factory=dict, hash=False)
     oauth_create_users: bool = True
     oauth_link_users: bool = False
     oauth_username_claim: str = "preferred_username"
     oauth_groups_claim: str = "groups"
-    # The groups of the provider, and the Django group for each.
+    # Maps groups of the provider to Django groups.
     oauth_groups: dict[str, str] = field(default_factory=dict, hash=False)
     # The identity provider for logging in on the login page.
     login_issuer: str = ""
@@ -128,9 +128,9 @@ class Settings:
     max_kept_bytes_per_principal: int = 64 * 1024 * 1024
     max_kept_percent_per_principal: int = 25
     max_kept_percent: int = 80
-    # In the whole installation. 0 means no limit.
+    # This limit applies to the whole installation. 0 means no limit.
     max_running_background_calls_per_principal: int = 0
-    # For each worker.
+    # This limit applies to each worker.
     max_waiting_children: int = 8
     max_held_questions_per_principal: int = 4
     # "group=weight": how many calls of a member are started for each call of another person.

@@ -296,7 +296,7 @@ class Dispatcher:
         with suppress(StreamsUnavailable):
             if await self._services.sessions.end_without_calls(session, reason):
                 return
-        # In a separate task, because the caller may be synchronous and have no task.
+        # Use a separate task, because the caller may be synchronous and have no task.
         await asyncio.create_task(self._end_with_calls(session, reason))
 
     async def _end_with_calls(self, session: LiveSession, reason: str) -> None:
@@ -314,9 +314,9 @@ class Dispatcher:
         *,
         must: bool,
     ) -> None:
-        """Process a member of a batch that gets no answer.
+        """Process a notification or response in a batch.
 
-        If processing fails, other members are not affected unless ``must`` is set.
+        If Redis is unavailable, log the loss of the message. With ``must``, raise StreamsUnavailable instead.
         """
         try:
             if isinstance(member, jsonrpc.Notification):

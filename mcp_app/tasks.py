@@ -169,8 +169,8 @@ def replace_waiting_children(**_: Any) -> None:
         pool.adjust(all_begun=len(state.reserved_requests) == len(state.active_requests))
 
 
-# Set explicitly, because the project's Celery may have other defaults: a job is queued again if its process
-# dies.
+# A job must be queued again if its process dies. The options are explicit, because the project's Celery may
+# have other defaults.
 @shared_task(ignore_result=True, acks_late=True, reject_on_worker_lost=True)
 def run_call(call_id: str) -> str:
     """Run one attempt of a background call. Return its outcome, or "" if there was nothing to do."""

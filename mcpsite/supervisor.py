@@ -102,14 +102,14 @@ class Supervisor:
         return self._add(Child(program))
 
     def try_out(self, program: Program) -> Child:
-        """Start a program on trial.
+        """Start a candidate to replace a running program.
 
-        It is not restarted, and its output is withheld until ``keep`` is called.
+        The candidate is not restarted, and its output is withheld until ``keep`` is called.
         """
         return self._add(Child(program, kept=False))
 
     def keep(self, child: Child) -> None:
-        """Keep a program on trial running, in place of the program with the same name."""
+        """Let a candidate replace the program with the same name, and keep it running."""
         child.kept = True
         if child.process is not None:
             self._pid_files.write(child.program.name, child.process.pid)
@@ -125,7 +125,7 @@ class Supervisor:
                 child.process.send_signal(child.program.leave_signal)
 
     def discard(self, child: Child) -> None:
-        """Kill a program on trial and drop its output."""
+        """Kill a candidate and drop its output."""
         child.kept, child.withheld = False, []
         child.signal_group(signal.SIGKILL)
 
@@ -136,7 +136,7 @@ class Supervisor:
             self.write_log(child.program.name, line)
 
     def ready(self, names: Iterable[str] | None = None) -> bool:
-        """Return True if all programs that announce readiness are ready, or those with the given names."""
+        """Return True if all programs that announce readiness, or those in ``names``, are ready."""
         wanted = None if names is None else set(names)
         return all(
             child.ready

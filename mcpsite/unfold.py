@@ -159,7 +159,7 @@ UNFOLD: dict[str, Any] = {
             "300": "#5eead4",
             "400": "#2dd4bf",
             "500": "#14b8a6",
-            # For text on white. The contrast of a lighter color would be below 4.5 (WCAG 1.4.3).
+            # This color is used for text on white. A lighter color has a contrast below 4.5 (WCAG 1.4.3).
             "600": "#0d7d73",
             "700": "#0f766e",
             "800": "#115e59",

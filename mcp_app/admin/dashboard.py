@@ -173,7 +173,7 @@ def _failing(found: Traffic) -> Reason:
 
 
 def _messages(found: Traffic, **narrowed: str) -> str:
-    """Return the address of the log, filtered by the tool calls in the same period."""
+    """Return the address of the message log, showing only tool calls of the same period."""
     since = in_utc(found.points[0][0])
     asked = {"method": "tools/call", **narrowed, "since": since, **end_of_log(found.period.until)}
     return f"{reverse('admin:mcp_app_message_changelist')}?{urlencode(asked)}"

@@ -83,7 +83,7 @@ class ZonedField(forms.Field):
             raise forms.ValidationError(NO_TIME, code="invalid") from None
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """Return the entered text, replaced with the date and time that it stands for."""
+        """Return the date and time that the entered text means. Return other text unchanged."""
         try:
             found = self.to_python(data)
             return written(found) if found else data

@@ -130,7 +130,7 @@ def _check_new_key(
 
 
 def revoke_api_key(*, key: ApiKey, actor: Any = None) -> EndedWork:
-    """Revoke an API key. Return the work that ended with the key.
+    """Revoke an API key. Return the numbers of sessions and calls that ended with it.
 
     Every process forgets the key at once, or within RECHECK_SECONDS if the broadcast is lost (S5).
     """

@@ -126,8 +126,8 @@ class Authenticator:
         if principal.api_key_id is not None:
             self.used[principal.api_key_id] = clock.timestamp()
         if principal.path not in ("", path):
-            # Not counted as a wrong key, because the token is valid at another server of this installation
-            # (AUTH-07).
+            # This does not count as a wrong key, because the token is valid at another server of this
+            # installation (AUTH-07).
             raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
         return principal
 

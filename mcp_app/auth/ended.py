@@ -17,7 +17,7 @@ from mcp_app.protocol.principal_key import ACTOR
 
 @dataclass(frozen=True, slots=True)
 class EndedWork:
-    """Counts of the work that ended with a credential: sessions, and calls that waited for approval."""
+    """The numbers of sessions and of calls waiting for approval that ended with a credential."""
 
     sessions: int = 0
     calls: int = 0

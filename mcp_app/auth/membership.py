@@ -1,4 +1,4 @@
-"""Permissions that stand for membership in a group, so that a catalogue entry can be limited to a group.
+"""Permissions that represent membership in a group, so that a catalogue entry can be limited to a group.
 
 The permissions belong to Django's app ``auth``, not to this server's apps. Tokens without the admin scope
 therefore include them.
@@ -80,7 +80,7 @@ def _text(group: Group) -> str:
 
 
 def group_of(permission: str) -> Group | None:
-    """Return the group that a membership permission stands for, or None.
+    """Return the group of a membership permission, or None.
 
     The name must match as well as the number, because the number in an imported catalogue may belong to
     another group.

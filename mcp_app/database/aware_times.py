@@ -64,7 +64,7 @@ def parameter(at: datetime | None, connection: Any) -> Any:
 
 
 def _as_read(value: Any, _expression: Any, connection: Any) -> Any:
-    """Make a value aware that Django read as naive. A database without time zone support returns UTC."""
+    """Convert a naive time from the database to an aware one. Without time zone support it is in UTC."""
     if not isinstance(value, datetime) or timezone.is_aware(value):
         return value
     if not connection.features.supports_timezones:

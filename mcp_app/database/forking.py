@@ -62,8 +62,8 @@ def keep_from_children(listening: Iterable[socket]) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for each in sockets:
             if each.fileno() >= 0:
-                # Not closed: other code knows the file descriptor, and could later close an unrelated file
-                # with that number.
+                # The socket is not closed, because other code knows its file descriptor and could later close
+                # an unrelated file with that number.
                 os.dup2(nothing, each.fileno(), inheritable=False)
         os.close(nothing)
 

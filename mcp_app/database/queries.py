@@ -157,7 +157,7 @@ def _set_patience(connection: Any, soon: bool) -> None:
     if driver is None:
         return
     usual = connection.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS) * 1000
-    # Set through the driver, because Django's cursor takes longer than many queries.
+    # Use the driver, because Django's cursor takes longer than many queries.
     driver.execute(f"PRAGMA busy_timeout = {LOCK_MILLISECONDS if soon else usual:.0f}").close()
     _thread.impatient = driver if soon else None
 

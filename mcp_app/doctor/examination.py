@@ -51,7 +51,7 @@ AREAS = (
     Area("keys", keys.CHECKS, keys.readable),
     Area("provider", provider.CHECKS, seconds=15.0),
     Area("documents", documents.CHECKS),
-    # An event stream takes time. Each of its requests has a shorter limit of its own.
+    # An event stream takes time. Each request of this area also has a shorter limit.
     Area("web", web.CHECKS, web.alive, seconds=30.0),
 )
 

@@ -36,9 +36,9 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """The text for display, such as ``3 of 10 reading``.
+        """The numbers and the message for display, such as ``3 of 10 Reading files``.
 
-        The message is shown without the numbers if it contains them or only reports that the call waits.
+        The numbers are omitted if the message contains them or only reports that the call waits.
         """
         if self.message and only_waits(self.value):
             return self.message

@@ -125,7 +125,7 @@ class MessageLog:
     ) -> None:
         """Log a message that has no paired answer: a notification, a response or a question to the client.
 
-        For messages that belong to a request, ``request_id`` and ``target`` are those of the request.
+        If the message belongs to a request, pass the request's ``request_id`` and ``target``.
         ``kind`` may also be one of the MARKS: ``running`` marks a long-running request, ``resumed`` a client
         that resumed a stream, and ``waiting`` a request whose call waits for approval or for a worker.
         """

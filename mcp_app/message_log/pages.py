@@ -186,7 +186,7 @@ def _window(asked: dict[str, Any]) -> int:
 
 
 def between(messages: QuerySet[Message], since: datetime | None, until: datetime | None) -> QuerySet[Message]:
-    """Restrict messages to those of a period, by their ids.
+    """Restrict messages to a period, by their ids.
 
     The result is approximate, because ids follow the order of arrival and not the messages' times.
     """

@@ -98,7 +98,7 @@ def time_kept(span: int) -> timedelta:
 
 
 def _bounded(tally: RollupCells) -> list[tuple[Key, list[Any]]]:
-    """Return the cells that count all tools together, and those of single tools.
+    """Return the cells that count all tools together, and the cells of single tools.
 
     Only MOST_TOOLS tools per hour are counted by name. Calls of further tools are counted as OTHER.
     """

@@ -22,7 +22,8 @@ from mcp_app.streams.gateway import Streams
 
 DATABASE_SECONDS = 2.0
 
-# A thread of its own: if the database hangs, this query must not occupy a thread that looks up credentials.
+# Metrics use a separate thread. If the database hangs, their query must not occupy a thread that looks up
+# credentials.
 _threads = ThreadPoolExecutor(1, thread_name_prefix="metrics")
 
 # A function that counts unfinished background calls by queue and state, and lists all queues.
@@ -78,7 +79,7 @@ async def _read_streams(found: Readings, streams: Streams, metrics: MetricsRepor
         found.totals = await streams.metrics.read()
     except StreamsError as error:
         log.warning("Counters could not be read from Redis: %s", error)
-    # In a separate step, because a hosted Redis may refuse only this command.
+    # Read the memory separately, because a hosted Redis may refuse only this command.
     with suppress(StreamsError):
         found.memory = await streams.metrics.memory()
 

@@ -70,7 +70,7 @@ class Call(models.Model):
     timeout = models.FloatField(help_text="Seconds one attempt may run.")
     queue = models.CharField(max_length=100, default="celery")
     priority = models.PositiveSmallIntegerField(default=0)
-    # Database defaults: processes of the previous version insert rows without these columns.
+    # Database defaults are needed: processes of the previous version insert rows without these columns.
     lane = models.CharField(
         max_length=128,
         blank=True,
@@ -98,11 +98,11 @@ class Call(models.Model):
     retry_of = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, related_name="retries", db_index=False
     )
-    # No index: every new call would pay for an index that only the deletion of a user needs.
+    # An index would slow down every new call, and only the deletion of a user would use it.
     retried_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
-    # Null, not empty: processes of the previous version insert rows without this column.
+    # The column is nullable, because processes of the previous version insert rows without it.
     retried_before = models.TextField(  # noqa: DJ001
         null=True, help_text="Users who had the calls that this one repeats made again, as JSON."
     )
@@ -127,7 +127,7 @@ class Call(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
     decision_reason = models.TextField(blank=True)
-    # Null, not empty: processes of the previous version insert rows without this column.
+    # The column is nullable, because processes of the previous version insert rows without it.
     inputs = models.TextField(  # noqa: DJ001
         null=True, help_text="What is known of earlier rounds of questions, as JSON."
     )
@@ -231,5 +231,5 @@ class Approval(Call):
     class Meta:
         proxy = True
         ordering: ClassVar[Any] = ["-accepted_at"]
-        # No permissions of its own: the permissions to view and to decide calls apply.
+        # There are no separate permissions: the permissions to view and to decide calls apply.
         default_permissions = ()

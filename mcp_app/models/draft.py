@@ -39,7 +39,7 @@ class Draft(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-updated_at", "-id"]
-        # No permissions of its own: permission to change the entry implies permission to edit its draft.
+        # There are no separate permissions: users who may change the entry may edit its draft.
         default_permissions: ClassVar[Any] = ()
         constraints: ClassVar[Any] = [
             models.UniqueConstraint(fields=["kind", "entry_id"], name="one_draft_of_an_entry"),

@@ -30,7 +30,7 @@ class ErrorGroup(models.Model):
     count = models.BigIntegerField()
 
     class Meta:
-        # No permissions of its own: users who may view messages may view error groups.
+        # There are no separate permissions: users who may view messages may view error groups.
         default_permissions = ()
 
     def __str__(self) -> str:

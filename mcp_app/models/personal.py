@@ -20,7 +20,7 @@ class SavedSearch(models.Model):
     created_at = AwareDateTimeField(auto_now_add=True)
 
     class Meta:
-        # No permissions of its own: users who may view messages can save searches.
+        # There are no separate permissions: users who may view messages can save searches.
         default_permissions = ()
         permissions: ClassVar[Any] = [("share_searches", "Can share saved searches of the log")]
         verbose_name_plural = "saved searches"

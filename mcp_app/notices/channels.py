@@ -29,8 +29,8 @@ def waiting_for(user: Any) -> list[dict[str, str]]:
 def choose(*, user: Any, way: str, kinds: Sequence[str], address: str = "", new_secret: bool = False) -> str:
     """Store a user's choice for a channel.
 
-    Notifications start with the tasks that are open now. A changed webhook address gets a new secret, and any
-    recorded error is deleted. Returns the webhook's secret if it is new, or "".
+    The first notification lists the tasks that are open now. A changed webhook address gets a new secret, and
+    any recorded error is deleted. Returns the webhook's secret if it is new, or "".
     """
     with transaction.atomic():
         channel = NotificationChannel.objects.select_for_update().filter(user=user, way=way).first()

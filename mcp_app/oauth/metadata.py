@@ -92,8 +92,8 @@ def server_metadata(request: HttpRequest, door: str = "") -> HttpResponse:
         "authorization_response_iss_parameter_supported": True,
     }
     if signed:
-        # Added only if a machine signs assertions, because the Python SDK from 1.9.0 to 1.12.3 rejects
-        # documents with these members.
+        # Publish these members only if a machine signs assertions, because the Python SDK from 1.9.0 to
+        # 1.12.3 rejects documents that contain them.
         for endpoint in ("token", "revocation"):
             told[f"{endpoint}_endpoint_auth_signing_alg_values_supported"] = list(SIGNED_BY)
     if announced.documents_announced():

@@ -18,7 +18,7 @@ class Correlation(NamedTuple):
     trace_id: str = ""
 
 
-# Set by the task or thread that runs a call. Requests that are answered at once do not set it.
+# The task or thread that runs a call sets this. Requests that are answered at once do not.
 CURRENT: ContextVar[Correlation | None] = ContextVar("mcp_correlation", default=None)
 
 

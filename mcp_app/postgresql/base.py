@@ -75,8 +75,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
             if unresponsive.is_watched():
                 watch.found()
             raise
-        # Set even if this process does not watch the database yet, because the connection may be used for
-        # long.
+        # Attach the watch even if this process does not watch the database yet. It may start to do so while
+        # the connection is open.
         connection.silence = watch
         return connection
 

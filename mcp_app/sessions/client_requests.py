@@ -69,8 +69,8 @@ class ClientRequests:
     ) -> None:
         """Create the registry of open questions.
 
-        ``place`` is a context manager that is entered as long as a question is open. It raises NoAnswer if
-        too many questions are open.
+        ``place`` is a context manager around each open question. Entering it raises NoAnswer if too many
+        questions are open.
         """
         self._streams = streams
         self.log = log

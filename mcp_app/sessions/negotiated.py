@@ -38,7 +38,8 @@ class Negotiated:
         "version",
     )
 
-    # Subclasses set these attributes directly, because every request creates an exchange.
+    # There is no common constructor. Every request creates an exchange, and setting the attributes directly
+    # is faster.
     id: str
     record_id: str
     principal_key: str

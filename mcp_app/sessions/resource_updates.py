@@ -72,7 +72,7 @@ async def _notify(uri: str) -> None:
     elif here := list(_here):
         await _notify_here(here, uri)
     else:
-        # Not an error, because signals call this function at every save, and a project without Redis must be
+        # Do not raise an error: signals call this function at every save, and a project without Redis must be
         # able to save.
         log.warning("The update of %.200r was not announced: no Redis is configured (MCP['REDIS_URL'])", uri)
 

@@ -307,7 +307,7 @@ class SessionStore(Protocol):
         ...
 
     async def subscribed(self, session: str, uris: Sequence[str]) -> list[str]:
-        """Return those of the given resources to which the session is subscribed, in the given order."""
+        """Return the given resources to which the session is subscribed, in the given order."""
         ...
 
     async def subscribers(self, uri: str) -> list[str]:

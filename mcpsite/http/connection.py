@@ -129,8 +129,8 @@ class BoundedConnection(HttpToolsProtocol):
     of a request that was answered early. The application limits bodies (``bodies``).
     """
 
-    # Uvicorn's attributes fill the dictionary keys that instances share. More attributes would end the
-    # sharing.
+    # Instances share one table of attribute names, whose size Python limits (PEP 412). Uvicorn's attributes
+    # fill it. With more attributes, each instance would need a table of its own.
     __slots__ = (
         "active",
         "idle_since",

@@ -134,7 +134,7 @@ class QuickAnswers(BoundedConnection):
         super().connection_lost(exc)
 
     def _may_be_quick(self) -> bool:
-        """Return True for an ordinary request that is alone on its connection and whose client reads."""
+        """Return True if the request is ordinary, alone on its connection, and no output is pending."""
         # Before the first request it is None, although uvicorn's annotation excludes that.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return (

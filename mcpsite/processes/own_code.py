@@ -130,7 +130,7 @@ def explain_at_start(error: Exception) -> None:
         sys.exit(shown)
     from mcpsite.processes.edits import Edits, changed_at
 
-    # Before the message, because the user may correct the error at once.
+    # Read the time of the file before the message is printed, because the user may correct the error at once.
     edits, file = Edits(folders), Path(fault.file)
     before = changed_at(file)
     print(f"{shown}\n\nThe server starts once this is corrected.", file=sys.stderr)  # noqa: T201

@@ -42,8 +42,8 @@ class Program:
 class Child:
     """A process of a program. It runs or waits for its restart.
 
-    Without ``kept``, it is not restarted, because it is on trial or leaving. ``withheld`` is its output
-    while on trial.
+    Without ``kept``, it is not restarted, because it is a candidate or leaving. ``withheld`` is the output of
+    a candidate.
     """
 
     def __init__(self, program: Program, *, kept: bool = True) -> None:

@@ -21,7 +21,7 @@ from mcpsite.supervisor import Supervisor
 
 
 class Reloader:
-    """The processes that serve, those on trial, and those that were started ahead of the next edit."""
+    """The serving processes, candidates to replace them, and processes started ahead of the next edit."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Reloader:
         started: dict[str, Child],
         fault_file: Path,
     ) -> None:
-        """Create the reloader. ``programs`` takes the number of a generation. ``started`` is generation 0."""
+        """Create the reloader. ``programs`` returns a generation by number. ``started`` is generation 0."""
         self._supervisor = supervisor
         self._edits = edits
         self._programs = programs
@@ -44,7 +44,7 @@ class Reloader:
         supervisor.attend(edits.descriptor, edits.reset)
 
     def turn(self) -> None:
-        """Handle edits, and check the processes on trial. Call this after every event."""
+        """Handle edits, and check the candidates. Call this after every event."""
         if changed := self._edits.take():
             self._try(changed)
         elif self._trial:
@@ -70,7 +70,7 @@ class Reloader:
             child.permit(1)
 
     def _judge(self) -> None:
-        """Let processes on trial take over as soon as they are ready."""
+        """Let the candidates take over once all are ready. Refuse the edit if a candidate has ended."""
         if not all(child.loaded or not child.alive for child in self._trial):
             return
         if dead := [child for child in self._trial if not child.alive]:
@@ -94,7 +94,7 @@ class Reloader:
             self._supervisor.write_log("up", f"the edited code is served, {took:.1f} s after the edit")
 
     def _refuse(self, dead: list[Child]) -> None:
-        """Discard the processes on trial, and report the fault."""
+        """Discard the candidates, and report the fault."""
         fault = CodeFault.read(self._fault_file)
         if fault is None:
             text = f"{dead[0].program.name} ended before it had loaded the code"

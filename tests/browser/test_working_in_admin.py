@@ -230,7 +230,7 @@ def test_background_call_list_fits_its_page(scheme: str, width: int, visit: Visi
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_confirmation_fits_and_is_accessible(scheme: str, width: int, visit: Visit) -> None:
+def test_confirmation_dialog_fits_window_and_is_accessible(scheme: str, width: int, visit: Visit) -> None:
     visitor = visit(scheme=scheme, width=width)
     page = visitor.goto(f"/admin/mcp_app/session/{0:032x}/change/")
     page.get_by_role("button", name="End session").click()

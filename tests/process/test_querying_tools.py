@@ -119,7 +119,7 @@ def value(client: Mcp, tool: str, **arguments: Any) -> Any:
     return result["structuredContent"]["result"]
 
 
-def test_thousand_concurrent_calls_stay_within_documented_connections(
+def test_thousand_concurrent_calls_respect_documented_connection_limit(
     client: Mcp, database: postgres.PostgreSQL
 ) -> None:
     found = asyncio.run(at_once(client, "look_up", CALLS))

@@ -216,7 +216,7 @@ async def test_unused_stream_expires(connect: Connect) -> None:
     await until(gone)
 
 
-async def test_keep_extends_stream_and_creates_none(connect: Connect) -> None:
+async def test_keep_extends_stream_but_creates_no_stream(connect: Connect) -> None:
     streams = await connect(limits(ttl=1))
     await streams.log.append("s", "kept", b"1")
     await streams.log.append("s", "left", b"1")

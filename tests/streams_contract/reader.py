@@ -103,7 +103,7 @@ async def test_poked_reader_returns_soon_without_events(streams: Streams) -> Non
 
 @pytest.mark.requirement("SES-07")
 @pytest.mark.parametrize("how", ["drop", "end"])
-async def test_waiting_reader_learns_of_lost_stream_within_a_second(connect: Connect, how: str) -> None:
+async def test_loss_of_stream_reaches_waiting_reader_within_a_second(connect: Connect, how: str) -> None:
     here, there = await connect(), await connect()
     await here.sessions.create("s", {"a": "b"}, 60)
     epoch, _ = await here.log.open("s", "a")

@@ -242,7 +242,7 @@ async def test_answer_may_equal_open_request_mark(streams: Streams) -> None:
 
 
 @pytest.mark.parametrize("how", ["drop", "end", "expire"])
-async def test_waiter_learns_if_no_answer_can_arrive(connect: Connect, how: str) -> None:
+async def test_waiter_is_notified_if_no_answer_can_arrive(connect: Connect, how: str) -> None:
     here, there = await connect(limits(slow_poll=0.2)), await connect()
     await here.sessions.create("s", {"a": "b"}, 60)
     await here.requests.open("s", "r", 1 if how == "expire" else 60)

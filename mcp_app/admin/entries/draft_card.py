@@ -22,7 +22,7 @@ MAX_BETWEEN = 20
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A change of an entry that was made after the author of a draft loaded the entry."""
+    """A change that was made to an entry after the author of a draft had loaded the entry."""
 
     change: CatalogueChange
     fields: list[ShownDifference]

@@ -117,7 +117,7 @@ class DraftPages(CallersPages):
         waits = Draft.objects.filter(kind=kind, entry_id__in=[entry.pk for entry in objs])
         return [*going, *(format_html("Draft: {}", visible(draft.key)) for draft in waits)], *rest
 
-    # After a save. Django's own log must contain written rows only, and no drafts.
+    # Django calls these hooks after a save. Its own log must contain written rows only, and no drafts.
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Log the addition unless a draft was saved."""

@@ -64,16 +64,16 @@ def _parsed(members: tuple[tuple[str, str], ...], algorithm: str) -> jwt.PyJWK:
 
 
 class Keys:
-    """The keys of one provider, with background fetching.
+    """The keys of one provider or machine, fetched in the background.
 
-    ``fetch`` returns the provider's key set or raises KeysAway. ``whose`` names the provider in the log.
+    ``fetch`` returns the key set or raises KeysAway. ``owner`` is the owner's name in the log.
     """
 
     def __init__(
-        self, fetch: Callable[[], Awaitable[list[Any]]], whose: str = "the identity provider"
+        self, fetch: Callable[[], Awaitable[list[Any]]], owner: str = "the identity provider"
     ) -> None:
         self._fetch = fetch
-        self._whose = whose
+        self._owner = owner
         self._keys: tuple[Key, ...] = ()
         self._lock = threading.Lock()
         self._arriving: Future[None] | None = None
@@ -140,7 +140,7 @@ class Keys:
         try:
             return usable(await self._fetch())
         except KeysAway as away:
-            log.warning("The keys of %s could not be fetched: %s", self._whose, away)
+            log.warning("The keys of %s could not be fetched: %s", self._owner, away)
             self._error = str(away)
             return ()
 
@@ -148,7 +148,7 @@ class Keys:
         if not keys:
             return
         if {key.kid for key in keys} != {key.kid for key in self._keys}:
-            log.info("Usable keys of %s: %d", self._whose, len(keys))
+            log.info("Usable keys of %s: %d", self._owner, len(keys))
         with self._lock:
             self._keys, self._fetched_at, self._error = keys, time.monotonic(), ""
 

@@ -1,4 +1,4 @@
-"""The identity provider of this installation: who the user of one of its tokens is.
+"""The identity provider of this installation: look-up of the users of its tokens.
 
 Each process has one ``Verification``, for the configured provider. To support a second provider,
 ``verification()`` below would choose by the issuer in the token, and ``metadata.configured()`` would return

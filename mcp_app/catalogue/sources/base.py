@@ -26,9 +26,10 @@ _IDENTIFIED: Final = ("name", "preset_of", "fixed_arguments")
 
 
 class Adding(NamedTuple):
-    """The button that adds entries in the admin: the noun after "Add", and a sentence of help.
+    """The admin's button for a new entry of a source.
 
-    ``page`` is the URL name of a page that replaces the add form, such as an import page.
+    ``noun`` is the text of the button, such as "preset". ``help`` is the button's tooltip. ``page`` is the
+    URL name of a page that replaces the add form, such as an import page.
     """
 
     noun: str
@@ -39,8 +40,8 @@ class Adding(NamedTuple):
 class Source:
     """A source of entries: their definitions, and the fields that administrators may set.
 
-    The base class itself is the source of rows whose source is unknown. A row belongs to the source that
-    supports its kind and whose ``stored`` name is in the row's column ``source``. No method uses the network.
+    A row's column ``source`` contains the ``stored`` name of its source. Rows with an unknown source use
+    this base class itself. No method uses the network.
     """
 
     stored: ClassVar[str] = ""
@@ -92,7 +93,7 @@ class Source:
         return frozenset((*APPEARANCE, *limits, *self.own_fields.get(kind, ())))
 
     def adding_of(self, kind: type[Any]) -> Adding:
-        """Return the button that adds entries of a kind."""
+        """Return the button for a new entry of a kind."""
         return self.adding.get(kind) or Adding(self.label, "")
 
     def provided(self, kind: type[Any]) -> Mapping[str, Definition] | None:

@@ -56,5 +56,5 @@ def overlaid(beneath: Mapping[str, Any], row: Row) -> dict[str, Any]:
 
 
 def described(wire: Wire, values: Mapping[str, Any]) -> Wire:
-    """Return a wire form with the effective texts."""
+    """Return the wire form with ``values`` as its title, description, icons and ``_meta``, if not empty."""
     return {**wire, **{member: values[name] for name, (member, _) in _WORDS.items() if values.get(name)}}

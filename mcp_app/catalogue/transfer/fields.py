@@ -60,7 +60,7 @@ def written(value: Any) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """Return a value for a list of differences."""
+    """Format a value for display in a list of differences."""
     return value.shown() if isinstance(value, Upload) else written(value)
 
 

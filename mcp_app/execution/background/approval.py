@@ -42,8 +42,8 @@ def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
     token = call.meta.get("progressToken")
     method = "notifications/message" if token is None else "notifications/progress"
     if token is not None:
-        # By the database's clock, because any process may send the next reminder and progress must not
-        # decrease.
+        # Both times are from the database's clock. Progress must not decrease, and any process may send the
+        # next reminder.
         waited = ((call.read_at or call.accepted_at) - call.accepted_at).total_seconds()
         params = {"progressToken": token, "progress": waiting_progress(waited), "message": words}
     elif (level := call.session_fields.get("log_level", "info")) and at_least("info", level):

@@ -53,7 +53,7 @@ class WaitingLog:
                 self._looking = asyncio.create_task(self._log_periodically())
 
     async def log_unstarted(self, call_ids: Collection[UUID]) -> None:
-        """Log those of the given calls that have not started yet. Workers log the calls that have."""
+        """Log the given calls that have not started yet. Workers log calls that have started."""
         for call_id in await aquery(_unstarted, call_ids):
             self._young[call_id][0]()
         for call_id in call_ids:

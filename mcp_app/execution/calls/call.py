@@ -181,7 +181,7 @@ class RunningCall:
 
     @property
     def interrupted(self) -> bool:
-        """True if the call was stopped from outside. Code can also raise CancelledError on its own."""
+        """True if the call was stopped from outside, and not by a CancelledError that its own code raised."""
         return self.stopped_by != "" or (self.task is not None and self.task.cancelling() > 0)
 
     def _stop(self, by: str) -> None:
@@ -370,7 +370,7 @@ async def attempt(
     No exception of application code passes this point.
     """
     if in_task:
-        # Set here and not by the caller: a task that is cancelled before its first step neither runs nor
+        # The caller must not set the task: a task that is cancelled before its first step neither runs nor
         # answers.
         call.task = asyncio.current_task()
     call.telemetry.enter()

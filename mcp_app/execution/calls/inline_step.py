@@ -31,12 +31,12 @@ def begin(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> N
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work``, which never waits, to its end. It runs in a copy of the current context, as in a task."""
+    """Run ``work`` to its end in a copy of the current context, as a task would. It must never wait."""
     context = copy_context()
     try:
         context.run(work.send, None)
         # The work waits although it should not, and nothing would resume it.
-        context.run(work.throw, RuntimeError("What never waits did wait."))
+        context.run(work.throw, RuntimeError("Inline work suspended unexpectedly."))
     except StopIteration:
         return
     work.close()

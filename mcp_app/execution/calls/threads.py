@@ -182,7 +182,7 @@ class _Thread(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._threads = threads
         self.is_busy = False
-        # Held except for the moment in which the thread is woken.
+        # The lock is always held, except for the moment in which the thread is woken.
         self.bell = threading.Lock()
         self.bell.acquire()
 

@@ -81,7 +81,7 @@ def _derive(secret: str, purpose: str) -> bytes:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    # No salt: every process must derive the same key, and there is no place to store a salt.
+    # Use no salt, because every process must derive the same key and there is no place to store a salt.
     derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"mcp {purpose} {VERSION}".encode())
     return derivation.derive(secret.encode())
 

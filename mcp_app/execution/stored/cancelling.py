@@ -37,7 +37,7 @@ def cancel_all(
     Return two lists: the calls that have ended now, with their answers, and the calls that a worker has to
     stop. The records still have the state before the cancellation.
     """
-    # Locked in a fixed order, so that concurrent cancellations of the same calls do not deadlock.
+    # Lock the rows in a fixed order, so that concurrent cancellations of the same calls do not deadlock.
     rows = Call.objects.select_for_update().filter(OPEN, pk__in=call_ids).order_by("pk")
     idle, running = list[CallRecord](), list[CallRecord]()
     for call in map(record, rows):

@@ -82,7 +82,7 @@ def approve(call_id: UUID, *, by: int | None, reason: str, four_eyes: bool = Fal
     now = clock.now()
     approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     decision = _decision(Call.Decision.APPROVED, now, by, reason)
-    # The call takes the place of a new call among the calls that wait for a worker.
+    # The call starts to wait for a worker only now, so it gets the start tag of a new call.
     tag = records.new_start_tag(call_id)
     decision |= {"four_eyes": True} if four_eyes else {}
     if not records.move(approved, Transition.APPROVE, enqueued_at=now, start_tag=tag, **decision):

@@ -99,7 +99,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         try:
             return record(statements.insert(row, moments, step)), True
         except IntegrityError:
-            # Not found if its answer was delivered meanwhile, because the request id is free then.
+            # If that call's answer was delivered meanwhile, the request id is free and no call is found.
             if present := find_request(new.session_id, new.request_id):
                 return present, False
 
@@ -363,7 +363,7 @@ def probe() -> datetime:
 def unpublished(older_than: float, limit: int = 100) -> list[CallRecord]:
     """Return finished calls whose answers have not reached their event streams."""
     since = database_clock.now(-older_than)
-    # No condition on the state: its index contains every finished call.
+    # Add no condition on the state: the index of states contains every finished call.
     rows = Call.objects.filter(published=False, finished_at__lt=since)[:limit]
     return [record(row) for row in rows]
 

@@ -90,7 +90,7 @@ _STATES = {
 
 
 def revocable() -> AbstractContextManager[None]:
-    """Run a statement in a transaction, so that it has no effect if its caller has given up.
+    """Run a statement in a transaction, so that it has no effect if its caller stopped waiting.
 
     A context manager. A frozen PostgreSQL server executes the statements that were sent meanwhile when it
     wakes up. By then the call may have been refused or its claim abandoned. No commit follows, so the

@@ -1,4 +1,4 @@
-"""The rows of waiting ``tasks/result`` requests: begin, find, give up. This module sends nothing."""
+"""The rows of waiting ``tasks/result`` requests: create, find and abandon. This module sends nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db import transaction
 from mcp_app.models import TaskWait
 
 PREFIX = "wait-"
-# More waits than any client needs. When a task has more, its oldest waits are given up.
+# More waits than any client needs. When a task has more, its oldest waits are abandoned.
 MOST = 20
 
 

@@ -163,7 +163,7 @@ class LeaseRenewer:
             self._recorded_waiting = waits
 
     def _has_new_progress(self, call: RunningCall, now: float) -> bool:
-        """Return True if it is time to notify the client of a task of new progress."""
+        """Return True if the task has new progress and it is time to notify the client."""
         is_new = self._on_news is not None and call.last_progress is not self._noted
         return is_new and now - self._looked_at >= LOOK_SECONDS
 

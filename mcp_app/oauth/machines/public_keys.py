@@ -132,5 +132,5 @@ def _keys_at(address: str) -> Keys:
     reachable = networks(conf.get().egress_allow)
     source = Provider(address, address, frozenset(), reachable)
     if address not in _fetched:
-        _fetched[address] = Keys(partial(fetch_keys, source), whose=f"the machine at {address}")
+        _fetched[address] = Keys(partial(fetch_keys, source), owner=f"the machine at {address}")
     return _fetched[address]

@@ -19,7 +19,7 @@ LIST_CHANGED: Final = {
     "prompts": "notifications/prompts/list_changed",
     "resources": "notifications/resources/list_changed",
 }
-# The members of a filter that each subscribe to changes of one list.
+# Maps members of a subscription filter to the list whose changes they subscribe to.
 LISTS: Final = {
     "toolsListChanged": "tools",
     "promptsListChanged": "prompts",

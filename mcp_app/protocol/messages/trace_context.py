@@ -105,9 +105,9 @@ def joined(params: dict[str, Any], context: TraceContext | None) -> dict[str, An
 
 
 def _tracestate(value: object) -> str:
-    """Return the list if all of it is well-formed, else "".
+    """Return a ``tracestate`` list if all of it is well-formed, else "".
 
-    Its order and keys matter to those who wrote it.
+    Parts are neither dropped nor reordered, because the order and keys matter to the systems that wrote them.
     """
     if not isinstance(value, str) or len(value) > MAX_TRACESTATE:
         return ""

@@ -24,8 +24,8 @@ Run = tuple[Script, Sequence[str], tuple[Argument, ...]]  # a script, its keys a
 MOST_BYTES_WAITING = 64 * 1024 * 1024
 CONFIRMATION = 0.02
 TELL_SECONDS = 0.5
-# Delay of commands whose reply nobody awaits. They then share a write with others, which costs more than
-# they do.
+# Delay of commands whose reply no task awaits. They then share a write with other commands, because a write
+# costs more than a command.
 COMPANY_SECONDS = 0.02
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The Lua scripts as loaded texts. The head of each Lua file documents its keys and arguments."""
+"""The Lua scripts, loaded from their files. The head of each file documents its keys and arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FOLDER = Path(__file__).parent / "lua"
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Lua script: its source and its digest in Redis."""
+    """A Lua script: its source, and the SHA-1 digest by which Redis identifies it."""
 
     source: str
     digest: str

@@ -109,7 +109,7 @@ class HttpSseStream(EventStream):
         return sse.encode_event(message, event="message")
 
     async def _found_again(self, stream: str) -> int:
-        """Raise StreamUnknown, because the references to other streams are lost with this stream."""
+        """Raise StreamUnknown, because the lost stream named the other streams of the connection."""
         raise StreamUnknown("Redis has lost the streams of this connection.")
 
     async def _report_gap(self) -> None:

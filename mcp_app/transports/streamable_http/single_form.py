@@ -86,7 +86,7 @@ class AsStream:
 
 
 def _responses(chunk: bytes) -> list[bytes]:
-    """Return the responses in a part of a stream that consists of complete events."""
+    """Return the JSON-RPC responses in ``chunk``, which consists of complete events."""
     found = []
     for event in chunk.split(b"\n\n"):
         lines = [line[6:] for line in event.split(b"\n") if line.startswith(b"data: ")]

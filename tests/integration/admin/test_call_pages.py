@@ -474,7 +474,7 @@ def test_call_and_message_pages_show_the_trace(root: Client, seeded: Seed) -> No
 
 
 @pytest.mark.parametrize("meta", ['{"traceparent": "<script>"}', '{"traceparent": ["x"]}', "{}"])
-def test_call_with_malformed_trace_shows_none(meta: str, root: Client, seeded: Seed) -> None:
+def test_call_with_malformed_trace_shows_no_trace(meta: str, root: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.call.pk).update(meta=meta)
     assert "<dt>Trace</dt>" not in root.get(page("call", "change", seeded.call.pk)).content.decode()
 

@@ -360,7 +360,9 @@ def test_editor_without_publish_permission_cannot_change_entries_directly(
     assert editor.post(page("draft", "discard", draft.pk), {"version": 1}).status_code == 302
 
 
-def test_viewers_only_read_drafts_and_outsiders_see_none(client_of: Any, root: Client, seeded: Seed) -> None:
+def test_viewers_may_only_read_drafts_and_others_see_no_drafts(
+    client_of: Any, root: Client, seeded: Seed
+) -> None:
     root.post(_edit(seeded), OWN | DRAFT)
     root.post(page("prompt", "add"), PROMPT | DRAFT)
     viewer, outsider = client_of("viewer"), client_of("outsider")

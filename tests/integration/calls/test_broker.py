@@ -82,7 +82,7 @@ def test_job_has_no_credential_and_a_lost_permission_refuses_the_call(
     assert key not in strict.logs()
 
 
-def test_pickled_job_is_refused_unread(strict: Installation, key: str, nonce: str) -> None:
+def test_pickled_job_is_refused_without_unpickling(strict: Installation, key: str, nonce: str) -> None:
     """The message would create a file if it were unpickled."""
     mark = strict.folder / f"unpickled-{nonce}"
     code = f"""

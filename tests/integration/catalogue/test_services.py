@@ -321,7 +321,7 @@ def test_administrator_overrides_but_does_not_redefine_a_code_entry() -> None:
         services.save_tool_preset(actor=None, entry=row, title="x")
 
 
-def test_group_members_get_its_entries_however_the_permission_was_set(someone: Any) -> None:
+def test_group_gets_permission_set_by_update_save_or_import(someone: Any) -> None:
     groups = [Group.objects.create(name=name) for name in ("Cashiers", "Editors", "Guests")]
     first, second, third = (membership_of(group) for group in groups)
     row = services.update_entry(entry=add_tool(), actor=None, permission=first)
@@ -358,7 +358,7 @@ def test_bulk_action_is_one_revision(announced: list[int]) -> None:
     assert len(announced) == 2
 
 
-def test_bulk_change_is_one_revision_or_none(uploads: Path, announced: list[int]) -> None:
+def test_bulk_change_is_stored_as_one_revision_or_not_at_all(uploads: Path, announced: list[int]) -> None:
     upload = {"uri": "memo://1", "name": "m", "file": SimpleUploadedFile("a.txt", b"x")}
     old = save_prompt(name="old")
     announced.clear()

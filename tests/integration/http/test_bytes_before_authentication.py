@@ -170,7 +170,7 @@ def test_framing_headers_in_trailers_are_refused(live: LiveServer, path: str, tr
 @SERVERS
 @pytest.mark.parametrize("expect", [(), ("Expect: 100-continue",)], ids=["", "expect"])
 @pytest.mark.parametrize("path", PATHS)
-def test_declared_length_over_the_limit_is_refused_unread(
+def test_declared_length_over_limit_is_refused_without_reading_body(
     server: LiveServer, path: str, expect: tuple[str, ...]
 ) -> None:
     sent = head(path, f"Content-Length: {60 * MIB}", *expect)

@@ -64,7 +64,7 @@ def test_accept_must_allow_json_or_event_streams(client: Mcp, accept: str | None
     [("large", {"size": 3}), ("steps", {"count": 2, "delay_seconds": 0.2})],
 )
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-def test_response_has_the_only_accepted_content_type(
+def test_response_uses_the_single_accepted_content_type(
     client: Mcp, accept: str, tool: str, arguments: dict[str, Any]
 ) -> None:
     params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": 1}}

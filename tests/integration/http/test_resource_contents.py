@@ -179,7 +179,7 @@ def test_content_change_notifies_every_subscriber(
 
 
 @pytest.mark.requirement("RES-08")
-def test_reconnecting_subscriber_gets_missed_update_and_others_none(
+def test_missed_update_is_sent_only_to_the_reconnecting_subscriber(
     live: LiveServer, admin: OtherProcess, open_session: OpenSession, stack: ExitStack, uri: str
 ) -> None:
     way = WAYS["the service"]

@@ -114,7 +114,7 @@ async def test_pending_log_messages_use_a_fifth_of_redis_at_most(
         await streams.close()
 
 
-async def test_every_process_learns_the_account_of_a_principal(clean_redis: str) -> None:
+async def test_storage_use_of_principal_reaches_every_process(clean_redis: str) -> None:
     """Small changes are batched; large ones are sent immediately."""
     one, other = (Streams.connect(clean_redis, limits()) for _ in range(2))
     try:

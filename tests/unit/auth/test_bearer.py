@@ -237,7 +237,7 @@ async def test_database_outage_returns_503_to_unknown_and_serves_cached_callers(
         await sync_to_async(outage.__exit__)(None, None, None)
 
 
-async def test_verified_key_is_trusted_during_database_outage_until_forget(
+async def test_verified_key_works_during_database_outage_until_forgotten(
     header: bytes,
     without_keys: Callable[[], AbstractContextManager[None]],
     monkeypatch: pytest.MonkeyPatch,

@@ -63,7 +63,7 @@ async def test_wrong_keys_are_counted_per_ipv4_address_and_ipv6_network(authenti
     assert (await refused(authenticator, "x", "192.0.2.2")).http_status == 401
 
 
-async def test_same_wrong_key_is_not_looked_up_again_until_forget(
+async def test_repeated_wrong_key_is_looked_up_again_only_after_forget(
     authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Any] = []

@@ -374,7 +374,7 @@ async def test_missing_capability_error_names_required_capability(
 
 @pytest.mark.requirement("MRTR-04")
 @pytest.mark.parametrize("first", ["elicitation", "sampling"])
-async def test_round_sends_declared_questions_before_capability_error(first: str, desk: Desk) -> None:
+async def test_supported_question_is_asked_before_missing_capability_error(first: str, desk: Desk) -> None:
     async def mixed(ctx: Context) -> str:
         """Mixed."""
         asked = {

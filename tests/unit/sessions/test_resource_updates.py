@@ -57,7 +57,7 @@ async def test_ended_and_unsubscribed_sessions_are_not_notified(sessions: Sessio
     assert len(await told(streams, living.id)) == 1
 
 
-async def test_update_without_subscribers_notifies_none(streams: Streams) -> None:
+async def test_update_without_subscribers_sends_no_notification(streams: Streams) -> None:
     assert await publish_update(streams, URI) == 0
 
 

@@ -66,7 +66,10 @@ class StartedSession:
     grace: None = None
 
     def __init__(self, principal: Principal, work: Coroutine[Any, Any, Answered]) -> None:
-        """Start ``work`` without a task, which would cost as much as the work. It may await only futures."""
+        """Start ``work`` without creating a task. ``work`` may await only futures.
+
+        A task would cost as much as the work itself.
+        """
         self.principal = principal
         self.on_change: Callable[[], None] | None = None
         self._answered: Answered | None = None

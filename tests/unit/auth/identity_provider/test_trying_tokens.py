@@ -65,7 +65,9 @@ def test_list_shows_reason_for_missing_keys(
     assert "Last error: " in page
 
 
-def test_valid_token_shows_its_user_and_creates_none(operator: Browser, provider: IdentityProvider) -> None:
+def test_trial_of_valid_token_shows_user_without_creating_it(
+    operator: Browser, provider: IdentityProvider
+) -> None:
     token = provider.token(aud="api://mcp", sub="person-1", groups=["ops"], scope="mcp mcp:tools")
     page = tried(operator, token)
     for words in ("Accepted.", "person-1", "a user is made", "mcp mcp:tools", "MCP operator"):

@@ -370,7 +370,7 @@ async def test_each_database_alias_has_its_own_connection(threads: Threads, tmp_
 
 
 @on_postgresql
-async def test_thousand_concurrent_works_use_bounded_connections_and_leave_none() -> None:
+async def test_thousand_concurrent_works_use_few_connections_and_close_them() -> None:
     threads = Threads(8)
     # Client backends only: server processes such as autovacuum come and go.
     everybody = (

@@ -231,4 +231,4 @@ async def test_run_raises_in_waiting_coroutine() -> None:
             said.append(str(error))
 
     run(work())
-    assert said == ["What never waits did wait."]
+    assert said == ["Inline work suspended unexpectedly."]

@@ -139,7 +139,7 @@ def test_wrong_code_does_not_set_up_app(person: Any) -> None:
     assert has_factor(person)
 
 
-def test_session_alone_cannot_replace_app(person: Any, app: tuple[App, list[str]]) -> None:
+def test_session_alone_cannot_replace_authenticator_app(person: Any, app: tuple[App, list[str]]) -> None:
     visitor = at_the_code()
     visitor.give(app[0].code())
     before = factors.factor_of(person)

@@ -1,4 +1,4 @@
-"""An additional server over stdio, whose path takes the place of the address over HTTP."""
+"""An additional server over stdio. A client selects it by path instead of by HTTP address."""
 
 from __future__ import annotations
 
