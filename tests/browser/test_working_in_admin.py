@@ -318,8 +318,8 @@ def test_global_search_opens_a_document_section(visit: Visit) -> None:
     page.keyboard.press("Control+k")
     found = page.get_by_role("dialog", name="Search for anything")
     found.get_by_role("searchbox").fill("webhook")
-    found.get_by_role("link", name="Notifications Operations").click()
-    heading = page.get_by_role("heading", name="Notifications", exact=True)
+    found.get_by_role("link", name="Webhooks Notifications").click()
+    heading = page.get_by_role("heading", name="Webhooks", exact=True)
     expect(heading).to_be_in_viewport()
     assert visitor.trouble == []
 
