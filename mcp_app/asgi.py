@@ -53,7 +53,7 @@ def get_application(project: Any, *, prefix: str = "") -> Routes:
 class Routes:
     """An ASGI router that runs before any middleware. It also starts and stops the MCP service.
 
-    ``routes`` maps exact paths to endpoints. An additional server has the same routes as the installation's
+    ``routes`` maps exact paths to endpoints. A further server has the same routes as the installation's
     own.
 
     Most web servers announce start and stop with lifespan events. Daphne does not, so with Daphne the first
@@ -109,7 +109,7 @@ class Routes:
         found = self.routes.get(path)
         if found is None and (found := self.routes.get(own_path(path))):
             if self.routes[ENDPOINT] == self._first_request:
-                return self._first_request  # Additional servers are unknown until the catalogue is loaded.
+                return self._first_request  # Further servers are unknown until the catalogue is loaded.
             if servers.at(further_path(path)).removed:
                 return None
         return found

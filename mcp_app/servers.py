@@ -1,6 +1,6 @@
 """The MCP servers of this installation by the path of their endpoint.
 
-The installation's own server is at ENDPOINT. Additional servers are at ``/mcp/<name>``, with HTTP+SSE at
+The installation's own server is at ENDPOINT. Further servers are at ``/mcp/<name>``, with HTTP+SSE at
 ``/sse/<name>``, and come from registered providers. Routes, views, stored requests and OAuth all use this
 module. ``Views.of`` in ``catalogue/snapshots/current_snapshot.py`` chooses the entries of a server.
 """
@@ -12,19 +12,19 @@ from collections.abc import Callable, Mapping
 from mcp_app import conf
 from mcp_app.protocol.messages.server import ENDPOINT, Server
 
-# Returns additional servers by path. It is called for every request to such a server, so it must do no I/O.
+# Returns further servers by path. It is called for every request to such a server, so it must do no I/O.
 Provider = Callable[[], Mapping[str, Server]]
 
 _providers: list[Provider] = []
 
 
 def register(provider: Provider) -> None:
-    """Register a provider of additional servers."""
+    """Register a provider of further servers."""
     _providers.append(provider)
 
 
 def further() -> frozenset[str]:
-    """Return the paths of the additional servers."""
+    """Return the paths of the further servers."""
     return frozenset(path for provider in _providers for path in provider())
 
 

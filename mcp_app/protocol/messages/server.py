@@ -19,7 +19,7 @@ _FURTHER: Final = re.compile(rf"({ENDPOINT}|{SSE}|{MESSAGES})(/[a-zA-Z0-9_-]+)(?
 
 
 def further_path(path: str) -> str:
-    """Return the path of the additional server to which ``path`` belongs, or "".
+    """Return the path of the further server to which ``path`` belongs, or "".
 
     ``/mcp/notes``, ``/sse/notes`` and longer paths with one of them, such as that of its metadata, belong to
     ``/mcp/notes``. This function does not check that the server exists.
@@ -29,7 +29,7 @@ def further_path(path: str) -> str:
 
 
 def own_path(path: str) -> str:
-    """Return the path of the installation's own server that corresponds to one of an additional server.
+    """Return the path of the installation's own server that corresponds to one of a further server.
 
     ``/sse/notes`` becomes ``/sse``. Other paths are returned unchanged.
     """

@@ -1,4 +1,4 @@
-"""An additional server over stdio. A client selects it by path instead of by HTTP address."""
+"""A further server over stdio. A client selects it by path instead of by HTTP address."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MemoryPipes(Pipes):
 
 @pytest.fixture(autouse=True)
 def further(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, McpServer]]:
-    """Register an additional server, which the test may remove."""
+    """Register a further server, which the test may remove."""
     found = {PATH: McpServer("toy", "7", path=PATH)}
     monkeypatch.setattr(servers, "_providers", [])
     servers.register(lambda: found)
