@@ -1,0 +1,1 @@
+"""HTTP tools: requests that are described in the catalogue instead of in code."""

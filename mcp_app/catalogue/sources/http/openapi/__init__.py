@@ -1,0 +1,1 @@
+"""OpenAPI and Swagger documents: reading, survey, and conversion to HTTP tools. Pure functions."""

@@ -1,0 +1,113 @@
+"""Survey of a document: its operations with sizes and problems, for choosing among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from mcp_app.catalogue.sources.http.openapi import security
+from mcp_app.catalogue.sources.http.openapi.bodies import chosen
+from mcp_app.catalogue.sources.http.openapi.convert import BYTES_PER_TOKEN, Converter, tags_of, texts_of
+from mcp_app.catalogue.sources.http.openapi.faults import Unconvertible
+from mcp_app.catalogue.sources.http.openapi.names import repeated
+from mcp_app.catalogue.sources.http.openapi.reading import Document, Place
+
+# Up to this number, all operations are selected at first.
+FEW: Final = 40
+MANY_TOKENS: Final = 15_000
+_EVERY: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedOperation:
+    """An operation of a document. ``refused`` is the reason why it cannot become a tool, or "".
+
+    ``size`` is the length of its definition in ``tools/list`` in bytes. ``recursive`` is True if clients that
+    expand references refuse it.
+    """
+
+    key: str
+    method: str
+    path: str
+    operation_id: str
+    name: str
+    tags: tuple[str, ...]
+    summary: str
+    deprecated: bool
+    disabled: bool
+    body: str
+    security: tuple[str, ...]
+    size: int
+    refused: str
+    notes: tuple[str, ...]
+    recursive: bool
+
+    @property
+    def tokens(self) -> int:
+        """The estimated number of tokens of the definition."""
+        return self.size // BYTES_PER_TOKEN
+
+
+def survey(
+    converter: Converter, progress: Callable[[int, int], None] | None = None
+) -> list[SurveyedOperation]:
+    """Return all operations of a document. ``progress`` is called with the finished and the total number."""
+    document = converter.document
+    twice = repeated(place.operation.get("operationId") for place in document.places.values())
+    total = len(document.places)
+    found = []
+    for number, (key, place) in enumerate(document.places.items()):
+        if progress is not None and number % _EVERY == 0:
+            progress(number, total)
+        found.append(_surveyed(converter, key, place, twice))
+    return found
+
+
+def proposed(operations: list[SurveyedOperation]) -> list[str]:
+    """Return the keys that are selected at first: all usable ones of a small document, else none."""
+    usable = [each for each in operations if not each.refused and not each.deprecated and not each.disabled]
+    return [each.key for each in usable] if len(operations) <= FEW else []
+
+
+def _surveyed(converter: Converter, key: str, place: Place, twice: frozenset[str]) -> SurveyedOperation:
+    refused, size, recursive = "", 0, False
+    notes: list[str] = []
+    try:
+        tool = converter.outline(key)
+        size, recursive = tool.size, tool.is_recursive
+        notes = [str(note) for note in tool.notes]
+    except Unconvertible as error:
+        refused = str(error)
+    operation = place.operation
+    identifier = operation.get("operationId")
+    if identifier in twice:
+        notes.insert(0, f"Another operation has the id {identifier[:100]!r} as well")
+    hint = operation.get("x-speakeasy-mcp")
+    requirements = security.requirements_of(converter.document, place)
+    return SurveyedOperation(
+        key=key,
+        method=place.method,
+        path=place.path,
+        operation_id=identifier if isinstance(identifier, str) else "",
+        name=converter.names[key],
+        tags=tags_of(place),
+        summary=texts_of(place)[0],
+        deprecated=operation.get("deprecated") is True,
+        disabled=isinstance(hint, dict) and hint.get("disabled") is True,
+        body=_body(converter.document, place),
+        security=security.needed(requirements, converter.schemes),
+        size=size,
+        refused=refused,
+        notes=tuple(notes),
+        recursive=recursive,
+    )
+
+
+def _body(document: Document, place: Place) -> str:
+    try:
+        solved = document.solved(place.operation.get("requestBody"))
+    except KeyError:
+        return ""
+    content = solved.get("content") if isinstance(solved, dict) else None
+    return chosen(content) if isinstance(content, dict) and content else ""
