@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run dev test test-system test-postgres chaos attack browser corpus conformance wheel docs bench
-.PHONY: client-logins
+.PHONY: client-logins bundles
 .PHONY: lint types style format clean
 .DELETE_ON_ERROR:
 
@@ -61,11 +61,15 @@ client-logins: .venv/test.stamp
 conformance: .venv/test.stamp
 	$(BIN)/python -m tests.conformance.run $(ARGS)
 
+# One script and one style sheet for each kind of page, in mcpsite/bundled. Needs npm, for esbuild.
+bundles: .venv/test.stamp
+	$(BIN)/python -m tests.browser.bundles
+
 # Built, installed into an empty environment, and added to a foreign project as docs/embedding.md says, line by line.
 # DJANGO and PYTHON choose the versions, SERVERS (gunicorn,hypercorn,granian,daphne) adds others to uvicorn.
 DJANGO ?= 5.2
 SERVERS ?= uvicorn
-wheel: .venv/test.stamp
+wheel: bundles
 	rm -rf dist
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 	$(BIN)/python -m tests.foreign_project.run dist/*.whl --python "$$(command -v $(PYTHON))" --django $(DJANGO) --servers $(SERVERS) $(ARGS)

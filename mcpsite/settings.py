@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from csp import constants as csp
 
 from mcp_app.conf import Settings as _Settings
+from mcpsite import bundles as _bundles
 from mcpsite import databases as _databases
 from mcpsite import environment as _environment
 from mcpsite import unfold as _unfold
@@ -57,10 +58,13 @@ if ENVIRONMENT.demo:
     INSTALLED_APPS += ["mcp_app.contrib.web_tools", "mcp_app.contrib.demo"]
 INSTALLED_APPS += _own_apps(ENVIRONMENT)
 
+# Whether scripts and styles are served as bundles. A checkout has none, unless `make bundles` wrote them.
+_BUNDLED = _bundles.are_current()
 MIDDLEWARE = [
     "mcpsite.http.compression.CompressionMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    *(["mcpsite.http.bundles.BundlesMiddleware"] if _BUNDLED else []),
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -125,6 +129,8 @@ STATIC_URL = "static/"
 # This folder replaces large files of the skin. The replacements load the original files from another URL.
 _SCRIPTS = _unfold.PACKAGE / "static" / "unfold" / "js"
 STATICFILES_DIRS = [
+    # Before the skin and the apps, because a bundled module has the name of its source.
+    *([_bundles.FOLDER] if _BUNDLED else []),
     _environment.PACKAGE / "skin",
     ("unfold/js/chart/whole", _SCRIPTS / "chart"),
     ("unfold/js/htmx/whole", _SCRIPTS / "htmx"),

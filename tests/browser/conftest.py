@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from tests.browser import bundles
 from tests.browser.axe import COLOURS, RULES
+from tests.clients import node
 from tests.samples.admin_seed import PASSWORD
 from tests.servers.live import LiveServer
 
@@ -240,6 +242,13 @@ def sign_in(chromium: Browser, base: str, name: str) -> Any:
     stored = context.storage_state()
     context.close()
     return stored
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _bundles() -> None:
+    """Serve scripts and style sheets as a built package does, if esbuild is available; CI has it."""
+    with suppress(node.NodeUnavailable):
+        bundles.build()
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Final
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 from playwright.sync_api import Response, Route, expect
 
+from mcpsite.bundles import FOLDER, FOLDERS, RECORD, are_current
+from tests.browser import bundles
 from tests.browser.conftest import Visit, Visitor
+from tests.clients import node
 from tests.servers.live import LiveServer
 
+# Including the page and its fonts, most of which come from the cache.
+MOST_REQUESTS = 20
+MOST_SENT_AGAIN = 20_000
 MOST_SENT = 300_000
 MOST_OF_FONTS = 100_000
+ROOT: Final = Path(__file__).resolve().parents[2]
+# The page and all that it loaded, with the bytes that were sent for each.
+LOADED: Final = """() => Object.fromEntries(
+  [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+    .map(({ name, transferSize }, place) => [`${place} ${new URL(name).pathname}`, transferSize]))"""
 
 
 def came(visitor: Visitor, path: str) -> dict[str, int]:
@@ -25,13 +39,71 @@ def came(visitor: Visitor, path: str) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def addresses(site: LiveServer) -> dict[str, str]:
     """Return the most visited pages."""
-    tool = site.shell("from mcp_app.models import *; print(Tool.objects.get(name='echo').pk)").split()[-1]
+    code = """
+from django.contrib.auth import get_user_model
+from mcp_app.models import *
+print(Tool.objects.get(name="echo").pk, ApiKey.objects.get(name="laptop").pk,
+      get_user_model().objects.get(username="viewer").pk)
+"""
+    tool, key, user = site.shell(code).split()[-3:]
     return {
         "first page": "/admin/",
         "list": "/admin/mcp_app/tool/",
         "tool form": f"/admin/mcp_app/tool/{tool}/change/",
         "session": f"/console/sessions/{0:032x}/",
+        "bench": f"/admin/mcp_app/tool/{tool}/try/",
+        "key form": f"/admin/mcp_app/apikey/{key}/change/",
+        "user form": f"/admin/auth/user/{user}/change/",
+        "messages": "/console/messages/",
+        "figures": "/admin/mcp_app/message/figures/",
+        "notifications": "/notifications/",
+        "connect": "/connect/",
+        "API": "/api/docs/",
     }
+
+
+@pytest.fixture
+def bundled() -> None:
+    """Skip the test without bundles."""
+    try:
+        bundles.build()
+    except node.NodeUnavailable as missing:
+        pytest.skip(f"needs npm packages: {missing}")
+
+
+@pytest.mark.usefixtures("bundled")
+def test_page_needs_few_requests_and_bytes_with_a_full_cache(addresses: dict[str, str], visit: Visit) -> None:
+    visitor = visit()
+    wrong = {}
+    for name, path in addresses.items():
+        visitor.goto(path)
+        page = visitor.goto(path)
+        loaded = page.evaluate(LOADED)
+        again = sum(loaded.values())
+        if len(loaded) > MOST_REQUESTS or again > MOST_SENT_AGAIN:
+            wrong[f"{name}: {len(loaded)} requests, {again} bytes"] = sorted(loaded)
+    assert not wrong, json.dumps(wrong, indent=1)
+    assert visitor.trouble == []
+
+
+@pytest.mark.usefixtures("bundled")
+def test_package_carries_the_bundles() -> None:
+    names = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
+    written = {path.relative_to(ROOT).as_posix() for path in FOLDER.rglob("*") if path.is_file()}
+    assert written
+    assert written <= names
+
+
+@pytest.mark.usefixtures("bundled")
+def test_edited_source_replaces_the_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert are_current()
+    recorded = json.loads((FOLDER / RECORD).read_text())
+    edited = tmp_path / "mcp_app" / "keys.js"
+    edited.parent.mkdir()
+    edited.write_text("// edited")
+    monkeypatch.setattr("mcpsite.bundles.FOLDERS", (tmp_path, *FOLDERS))
+    assert "mcp_app/keys.js" in recorded
+    assert not are_current()
 
 
 @pytest.mark.parametrize("name", ["first page", "list", "tool form", "session"])

@@ -16,6 +16,7 @@ NODE_AT_LEAST = (22, 19)
 PACKAGES: dict[str, dict[str, str]] = {
     "node": {"node": "22"},
     "axe": {"axe-core": "4.14.1"},
+    "bundles": {"esbuild": "0.28.2"},
     "conformance": {"@modelcontextprotocol/conformance": "0.2.0-alpha.12"},
     "interop": {
         "@modelcontextprotocol/sdk": "1.32.0",

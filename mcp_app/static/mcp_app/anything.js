@@ -4,7 +4,7 @@
 
 (() => {
   const script = document.currentScript;
-  const address = script ? new URL(script.src).hash.slice(1) : "";
+  const address = script ? new URL(script.dataset.anything ?? script.src, location.href).hash.slice(1) : "";
   if (!address || document.documentElement.dataset.mcpAnything) return;
   document.documentElement.dataset.mcpAnything = "on";
   const TYPING = 150;
@@ -46,8 +46,8 @@
     if (mine !== asked) return; // More was typed meanwhile.
     box.list.replaceChildren();
     found.forEach(line);
-    const words = found.length === 1 ? "1 found." : `${found.length} found.`;
-    box.status.textContent = failed ? "The search cannot be asked now." : text ? words : "";
+    const words = found.length === 1 ? "1 result" : `${found.length} results`;
+    box.status.textContent = failed ? "The search is unavailable. Try again in a moment." : text ? words : "";
   }
 
   function move(event) {
@@ -82,11 +82,11 @@
 
   function build() {
     const dialog = made("dialog", { className: "mcp-anything" }, document.body);
-    dialog.setAttribute("aria-label", "Search for anything");
+    dialog.setAttribute("aria-label", "Search");
     const input = made("input", {
       type: "search", className: "mcp-input", maxLength: 150, autocomplete: "off", spellcheck: false,
     }, dialog);
-    input.setAttribute("aria-label", "Search for anything");
+    input.setAttribute("aria-label", "Search");
     const status = made("p", { className: "mcp-dim" }, dialog);
     status.setAttribute("role", "status");
     const list = made("ul", { className: "mcp-found" }, dialog);

@@ -4,7 +4,7 @@
 
 (() => {
   const script = document.currentScript;
-  const socket = script ? new URL(script.src).hash.slice(1) : "";
+  const socket = script ? new URL(script.dataset.notices ?? script.src, location.href).hash.slice(1) : "";
   if (!socket || document.documentElement.dataset.mcpNotices) return;
   document.documentElement.dataset.mcpNotices = "on";
   const SWITCH = "mcp-notices";
@@ -26,7 +26,7 @@
 
   function show(text, tag, url) {
     try {
-      const notification = new Notification("Needs you", { body: text, tag });
+      const notification = new Notification("Needs attention", { body: text, tag });
       notification.addEventListener("click", () => { window.focus(); window.location.assign(url); });
     } catch {
       // Some browsers of telephones notify from service workers only.
@@ -38,7 +38,7 @@
     const fresh = needs.filter((need) => !told.has(need.key));
     if (fresh.length === 0) return;
     if (fresh.length <= SINGLY) for (const need of fresh) show(need.text, need.key, need.url);
-    else show(`${fresh.length} things wait for you.`, "mcp-many", fresh[0].url);
+    else show(`${fresh.length} items need your attention`, "mcp-many", fresh[0].url);
     // What waits now is kept whatever else there is.
     const kept = [...needs.map((need) => need.key), ...told];
     localStorage.setItem(TOLD, JSON.stringify([...new Set(kept)].slice(0, MOST_TOLD)));
@@ -78,12 +78,12 @@
     panel.hidden = false;
     if (!("Notification" in window)) {
       button.hidden = true;
-      words.textContent = "This browser cannot notify here; it does so only over https or on this machine.";
+      words.textContent = "This browser shows notifications only over https or on this machine.";
     } else if (Notification.permission === "denied") {
       button.hidden = true;
-      words.textContent = "This browser was told never to notify: change that in its settings.";
+      words.textContent = "Notifications are blocked in this browser. Allow them in its site settings.";
     } else if (isOn()) {
-      button.textContent = "Stop notifications in this browser";
+      button.textContent = "Turn off in this browser";
       words.textContent = "On in this browser.";
     } else {
       button.textContent = "Allow notifications in this browser";

@@ -6,7 +6,7 @@
   const root = document.documentElement;
   const script = document.currentScript;
   if (!script || root.dataset.mcpZone) return; // A page may have this script twice.
-  const told = new URLSearchParams(new URL(script.src).hash.slice(1));
+  const told = new URLSearchParams(new URL(script.dataset.zone ?? script.src, location.href).hash.slice(1));
   const zone = told.get("zone") || "UTC";
   root.dataset.mcpZone = zone;
 

@@ -2,7 +2,8 @@
 // the page counts as loaded, when the skin looks for its charts.
 "use strict";
 (() => {
-  const whole = new URL("whole/chart.js", document.currentScript.src);
+  const { dataset, src } = document.currentScript;
+  const whole = new URL("whole/chart.js", new URL(dataset.chart ?? src, location.href));
   document.addEventListener("DOMContentLoaded", () => {
     if (!document.querySelector("canvas")) return;
     const script = document.createElement("script");

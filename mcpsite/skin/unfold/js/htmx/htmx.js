@@ -2,7 +2,8 @@
 // for it, once they are loaded, when it begins at once. `hx-preserve`, which lists have, does nothing alone.
 "use strict";
 (() => {
-  const whole = new URL("whole/htmx.js", document.currentScript.src);
+  const { dataset, src } = document.currentScript;
+  const whole = new URL("whole/htmx.js", new URL(dataset.htmx ?? src, location.href));
   const used = "boolean(//@*[starts-with(name(), 'hx-') or starts-with(name(), 'data-hx-')][name() != 'hx-preserve'])";
   window.addEventListener("load", () => {
     if (!document.evaluate(used, document, null, XPathResult.BOOLEAN_TYPE).booleanValue) return;
