@@ -29,7 +29,7 @@ from mcpsite.pages import is_database_fault
 FRAME = "error_in_frame.html"
 # The permission that a page of a model needs, if it is not the permission to view.
 ACTIONS = {"add": "add", "delete": "delete"}
-PROBLEMS = {403: "You may not do this.", 404: "Not found.", 500: problems.BROKEN}
+PROBLEMS = {403: "Permission denied.", 404: "Not found.", 500: problems.BROKEN}
 
 log = logging.getLogger("mcp.pages")
 

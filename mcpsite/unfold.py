@@ -11,6 +11,8 @@ from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 PACKAGE = Path(unfold.__path__[0])
+# Lists that share a tab bar.
+TABS: list[dict[str, Any]] = []
 
 
 def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: str = "") -> dict[str, Any]:
@@ -25,6 +27,7 @@ def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: st
         "icon": icon,
         "link": reverse_lazy(f"admin:{app}_{model}_changelist"),
         "permission": permitted,
+        "model": f"{app}.{model}",
     }
 
 
@@ -88,6 +91,22 @@ def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
     }
 
 
+def _tabbed(*lines: dict[str, Any]) -> dict[str, Any]:
+    """Return one sidebar entry for lists that share tabs. It leads to the first that the user may view."""
+    TABS.append({"models": [line["model"] for line in lines], "items": list(lines)})
+
+    def seen(request: HttpRequest) -> list[dict[str, Any]]:
+        return [line for line in lines if line["permission"](request)]
+
+    return {
+        **lines[0],
+        "lines": lines,
+        "link": lambda request: next((line["link"] for line in seen(request)), ""),
+        "permission": lambda request: bool(seen(request)),
+        "active": lambda request: any(request.path.startswith(str(line["link"])) for line in lines),
+    }
+
+
 def _account(_: HttpRequest) -> list[dict[str, Any]]:
     """Return the links of the account menu besides the password."""
     from mcp_app.auth.own_addresses import second_factor_lacks
@@ -95,6 +114,12 @@ def _account(_: HttpRequest) -> list[dict[str, Any]]:
     if second_factor_lacks():
         return []
     return [{"title": "Second factor", "link": reverse_lazy("mcp_oauth:second_factor")}]
+
+
+def _brand(_: HttpRequest) -> str:
+    from mcp_app import conf
+
+    return conf.get().server.label
 
 
 def _anything(request: HttpRequest) -> str:
@@ -117,7 +142,8 @@ def _notices(_: HttpRequest) -> str:
 
 def beside_the_sidebar(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Reduce the first page to the models that the sidebar does not link, and to links for adding objects."""
-    lines = [line for group in context["sidebar_navigation"] for line in group["items"]]
+    groups = [*context["sidebar_navigation"], *context.get("tab_list", ())]
+    lines = [line for group in groups for line in group["items"]]
     linked = {str(line["link"]) for line in lines if line.get("has_permission")}
     beyond, added = [], []
     for app in context["app_list"]:
@@ -137,8 +163,8 @@ def beside_the_sidebar(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any
 UNFOLD: dict[str, Any] = {
     "DASHBOARD_CALLBACK": "mcpsite.unfold.beside_the_sidebar",
     "ACCOUNT": {"navigation": _account},
-    "SITE_TITLE": "MCP server",
-    "SITE_HEADER": "MCP server",
+    "SITE_TITLE": _brand,
+    "SITE_HEADER": _brand,
     "SITE_SYMBOL": "hub",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
     # Also on the skin's own pages, where a long word must not make the page wider than the screen.
@@ -148,6 +174,7 @@ UNFOLD: dict[str, Any] = {
         *(lambda _, name=name: static(f"mcpsite/{name}.js") for name in ("icons", "focus")),
     ],
     "SITE_URL": None,
+    "TABS": TABS,
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
@@ -172,19 +199,7 @@ UNFOLD: dict[str, Any] = {
         "show_all_applications": False,
         "navigation": [
             {
-                "title": "Catalogue",
-                "separator": True,
-                "items": [
-                    _link("Tools", "build", "tool"),
-                    _link("Prompts", "chat", "prompt"),
-                    _link("Resources", "description", "resource"),
-                    _link("Resource templates", "data_object", "resourcetemplate"),
-                    _drafts(),
-                ],
-            },
-            {
                 "title": "Traffic",
-                "separator": True,
                 "items": [
                     _console("Live sessions", "sensors", "sessions", "session"),
                     _console("Live messages", "stream", "messages", "message"),
@@ -197,22 +212,35 @@ UNFOLD: dict[str, Any] = {
                 ],
             },
             {
-                "title": "Access",
-                "separator": True,
+                "title": "Catalogue",
                 "items": [
-                    _link("API keys", "key", "apikey"),
-                    _link("OAuth clients", "apps", "client", "mcp_oauth"),
-                    _link("OAuth connections", "link", "connection", "mcp_oauth"),
-                    _link("External identities", "badge", "externalidentity"),
-                    _link("Audit trail", "policy", "auditevent"),
-                    {"title": "REST API", "icon": "api", "link": reverse_lazy("mcp_api:docs")},
-                    _link("Users", "person", "user", "auth"),
-                    _link("Groups", "group", "group", "auth"),
+                    _link("Tools", "build", "tool"),
+                    _link("Prompts", "chat", "prompt"),
+                    _tabbed(
+                        _link("Resources", "description", "resource"),
+                        _link("Resource templates", "data_object", "resourcetemplate"),
+                    ),
+                    _drafts(),
                 ],
             },
             {
-                "title": "Installation",
-                "separator": True,
+                "title": "Access",
+                "items": [
+                    _tabbed(
+                        _link("Users", "person", "user", "auth"),
+                        _link("Groups", "group", "group", "auth"),
+                        _link("External identities", "badge", "externalidentity"),
+                    ),
+                    _link("API keys", "key", "apikey"),
+                    _tabbed(
+                        _link("OAuth clients", "apps", "client", "mcp_oauth"),
+                        _link("OAuth connections", "link", "connection", "mcp_oauth"),
+                    ),
+                    _link("Audit trail", "policy", "auditevent"),
+                ],
+            },
+            {
+                "title": "Server",
                 "items": [
                     {
                         "title": "Connect a client",
@@ -231,6 +259,7 @@ UNFOLD: dict[str, Any] = {
                         "link": reverse_lazy("admin:mcp_app_doctor_changelist"),
                         "permission": lambda request: request.user.has_perm("mcp_app.run_doctor"),
                     },
+                    {"title": "REST API", "icon": "api", "link": reverse_lazy("mcp_api:docs")},
                 ],
             },
         ],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.apps import apps
 from django.contrib import messages
+from django.contrib.admin.options import IS_POPUP_VAR
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
@@ -23,6 +24,7 @@ from django.templatetags.static import static
 from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.auth.time_zone import zone_script
@@ -152,7 +154,21 @@ def revoking(address: str, verb: str, what: str, then: str) -> dict[str, str]:
     return {"address": address, **words}
 
 
-class ModelAdmin(ListedLookups, SkinAdmin[M]):
+class NamedList:
+    """A mixin for admin pages whose list has the name of its rows as title."""
+
+    opts: Any
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Title the list. Windows that select a row keep Django's title."""
+        named = {} if IS_POPUP_VAR in request.GET else {"title": capfirst(self.opts.verbose_name_plural)}
+        listed: Any = super()
+        return listed.changelist_view(request, {**named, **(extra_context or {})})  # type: ignore[no-any-return]
+
+
+class ModelAdmin(NamedList, ListedLookups, SkinAdmin[M]):
     """Base class of all admin pages.
 
     It adds the local style sheets, collapsed list filters, and buttons that post to the address of a row.
@@ -182,6 +198,13 @@ class ModelAdmin(ListedLookups, SkinAdmin[M]):
             each for each in theirs._js if self.prepopulated_fields or not str(each).endswith(FOR_SLUGS)
         ]
         return Media(css=theirs._css, js=scripts) + Media(css={"all": ["mcp_app/admin.css"]}, js=own)
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Return the list. Without a search or a filter, the skin does not offer to show all rows."""
+        changelist: Any = super().get_changelist_instance(request)
+        if not (changelist.query or changelist.has_active_filters):
+            changelist.full_result_count = changelist.result_count
+        return changelist
 
     def url_name(self, view: str) -> str:
         """Return the URL name of the page ``view`` of this model."""

@@ -13,7 +13,7 @@ from django.db.models import Model
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.markup import json_block, moment
+from mcp_app.admin.markup import json_block, relative
 from mcp_app.interface.text import marked, visible
 
 Column = Callable[[Any, Model], SafeString]
@@ -40,8 +40,8 @@ def who_column() -> Column:
 
 
 def time_column(description: str, field: str, *, sortable: bool = True) -> Column:
-    """Return a column for a time."""
-    return _column(description, field if sortable else None, lambda row: moment(getattr(row, field)))
+    """Return a column for a time: relative in lists, exact in forms."""
+    return _column(description, field if sortable else None, lambda row: relative(getattr(row, field)))
 
 
 def json_column(description: str, field: str) -> Column:

@@ -51,6 +51,37 @@ def moment(at: datetime | None, never: str = "never") -> SafeString:
     )
 
 
+def relative(at: datetime | None, never: str = "never") -> SafeString:
+    """Return a time that lists show relative to now, with the exact time as tooltip, and forms exactly."""
+    if at is None:
+        return moment(at, never)
+    exact = written(at)
+    return format_html(
+        '<time class="mcp-time" datetime="{}" title="{}"><span class="mcp-exact">{}</span>'
+        '<span class="mcp-relative">{}</span></time>',
+        timezone.localtime(at).isoformat(),
+        exact,
+        exact,
+        from_now(at),
+    )
+
+
+def from_now(at: datetime) -> str:
+    """Return a time as text such as ``5 min ago`` or ``in 3 days``. Beyond a month it is a date."""
+    seconds = (timezone.now() - at).total_seconds()
+    size = abs(seconds)
+    for unit, length, most in _UNITS:
+        if size < most:
+            number = int(size // length)
+            words = f"{number} {unit}{'s' if unit == 'day' and number != 1 else ''}"
+            return f"{words} ago" if seconds >= 0 else f"in {words}"
+    return written(at)[:10]
+
+
+# A unit, its length, and the shortest time that needs the next unit, all in seconds.
+_UNITS = (("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 86_400), ("day", 86_400, 30 * 86_400))
+
+
 def with_window(about: str, words: str, address: str, field: str) -> SafeString:
     """Return the help text of a field with a link that opens the form for a new object in a popup.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django import template
+from django.utils.safestring import SafeString
 
 register = template.Library()
 
@@ -16,3 +17,11 @@ def took(milliseconds: float) -> str:
     from mcp_app.admin.markup import span
 
     return f"{milliseconds:.1f} ms" if milliseconds < 1_000 else span(timedelta(milliseconds=milliseconds))
+
+
+@register.filter
+def ago(at: datetime) -> SafeString:
+    """Return a time relative to now, with the exact time as tooltip."""
+    from mcp_app.admin.markup import relative
+
+    return relative(at)

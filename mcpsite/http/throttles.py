@@ -57,8 +57,14 @@ class SiteConfig(AppConfig):
     name = "mcpsite"
 
     def ready(self) -> None:
-        """Make the shared cache the default for REST framework's throttles."""
+        """Make the shared cache the default for REST framework's throttles, and name the admin."""
+        from django.contrib import admin
         from rest_framework.throttling import SimpleRateThrottle
+
+        from mcp_app import conf
+
+        admin.site.site_header = admin.site.site_title = conf.get().server.label
+        admin.site.index_title = "Overview"
 
         throttle: Any = SimpleRateThrottle
         throttle.cache = ConnectionProxy(caches, "throttles")

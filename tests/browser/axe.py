@@ -1,4 +1,4 @@
-"""Axe on a page: violations of the WCAG 2.2 A and AA rules."""
+"""Axe on a page: violations of the WCAG 2.2 A and AA rules, and of its best practices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from playwright.sync_api import Page
 
 from tests.clients import node
 
-RULES: Final = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]}
+TAGS: Final = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice")
+RULES: Final = {"type": "tag", "values": list(TAGS)}
 # The rules whose verdict the colour scheme of a page can change.
 COLOURS: Final = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 # Without ``preload``: the pages' policy lets no script fetch a style sheet.

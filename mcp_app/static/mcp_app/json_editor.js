@@ -66,6 +66,11 @@ function name(holder, textarea) {
   const say = () => {
     for (const typed of holder.querySelectorAll("[role=textbox]")) typed.setAttribute("aria-label", label);
     for (const box of holder.querySelectorAll(".cm-scroller, .jse-contents")) box.tabIndex = 0;
+    // Its icons have a role that what else they have contradicts.
+    for (const icon of holder.querySelectorAll("svg[role=presentation]")) {
+      icon.removeAttribute("role");
+      icon.setAttribute("aria-hidden", "true");
+    }
   };
   say();
   new MutationObserver(say).observe(holder, { childList: true, subtree: true });

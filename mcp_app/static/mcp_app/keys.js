@@ -6,18 +6,18 @@
   window.mcpKeys = true;
   const MESSAGE = ".mcp-timeline .mcp-message > summary";
   const EVERYWHERE = [
-    ["Tab, Shift+Tab", "to the next or former link, field or button"],
-    ["Enter, Space", "press what is reached"],
-    ["/", "to the search of this page, or for anything"],
-    ["Ctrl K", "search for anything"],
-    ["?", "show or close these keys"],
+    ["Tab, Shift+Tab", "go to the next or previous link, field or button"],
+    ["Enter, Space", "activate it"],
+    ["/", "go to the search field of this page, or open the search"],
+    ["Ctrl K", "open the search"],
+    ["?", "show or close this list"],
   ];
-  const LOG = [["m", "to the messages of this page"]];
+  const LOG = [["m", "go to the messages of this page"]];
   const CONSOLE = [
-    ["↓, ↑", "choose a message, the newest first"],
-    ["Enter", "read the chosen message"],
-    ["p", "pin it"],
-    ["Esc", "close it"],
+    ["↓, ↑", "select the next or previous message"],
+    ["Enter", "open the selected message"],
+    ["p", "pin the message"],
+    ["Esc", "close the message"],
   ];
 
   function list(keys) {
@@ -44,7 +44,7 @@
     made.id = "mcp-keys";
     made.setAttribute("aria-labelledby", "mcp-keys-title");
     title.id = "mcp-keys-title";
-    title.textContent = "Keys";
+    title.textContent = "Keyboard shortcuts";
     close.className = "mcp-button";
     close.textContent = "Close";
     close.addEventListener("click", () => made.close());
