@@ -19,7 +19,7 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
     list_display_links = ("when",)
     list_filter = ("at", "action", "object_kind")
     search_fields = ("actor_name", "action", "object_key")
-    search_help_text = "Person, action or object."
+    search_help_text = "User, action or object."
     fields = ("when", "who", "what", "kind", "key", "shown_detail")
     readonly_fields = fields
     actions = None

@@ -51,8 +51,8 @@ undress()
 
 PEOPLE, MACHINE = "people", "machine"
 WHO = [
-    (PEOPLE, "people: they log in and let it connect as them"),
-    (MACHINE, "itself, a machine: it gets a service user of its own"),
+    (PEOPLE, "its users: each logs in and allows the connection"),
+    (MACHINE, "a machine: it gets its own service user"),
 ]
 
 
@@ -64,7 +64,7 @@ class ClientForm(IssuedForm[Client]):
         user="its service user",
         initial=BASIC,
         required=False,
-        help_text="The most that its tokens may be used for.",
+        help_text="The most that its tokens may do.",
     )
 
     class Meta:
@@ -74,12 +74,12 @@ class ClientForm(IssuedForm[Client]):
             "redirect_uris": Textarea(attrs={"rows": 4, "spellcheck": "false"}),
             "jwks": Textarea(attrs={"rows": 6, "spellcheck": "false"}),
         }
-        labels: ClassVar[Any] = {"jwks": "Public keys", "jwks_uri": "Address of its keys"}
+        labels: ClassVar[Any] = {"jwks": "Public keys", "jwks_uri": "Address of public keys"}
         help_texts: ClassVar[Any] = {
-            "redirect_uris": "Where answers may be sent: one address on each line. A machine needs none.",
-            "token_auth_method": "How it proves itself when it asks for tokens.",
-            "jwks": "If it proves itself by a key: its public key as PEM, or a JWK set.",
-            "jwks_uri": "Instead of keys: the https address of its JWK set.",
+            "redirect_uris": "Addresses to which users return after login, one per line. Machines need none.",
+            "token_auth_method": "How the client authenticates when it requests tokens.",
+            "jwks": "For authentication with a key: the public key as PEM, or a JWK set.",
+            "jwks_uri": "Instead of public keys: the https address of the JWK set.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -196,19 +196,19 @@ class ClientAdmin(IssuedAdmin[Client]):
     def disable_one(self, request: HttpRequest, client: Client) -> None:
         """Disable a client and end its connections."""
         work = disable(client, actor=request.user)
-        text = f"{marked(client)} was switched off, its connections ended. {work}".rstrip()
+        text = f"{marked(client)} was disabled and its connections were ended. {work}".rstrip()
         self.message_user(request, text, messages.SUCCESS)
 
     @object_button("enable", "switch")
     def enable_one(self, request: HttpRequest, client: Client) -> None:
         """Enable a client."""
         enable(client, actor=request.user)
-        self.message_user(request, f"{marked(client)} can be connected again.", messages.SUCCESS)
+        self.message_user(request, f"{marked(client)} was enabled.", messages.SUCCESS)
 
-    shown_name = text_column("name", "name", ordering="name", empty="without a name")
+    shown_name = text_column("name", "name", ordering="name", empty="(no name)")
     shown_id = text_column("client id", "client_id")
 
-    @admin.display(description="answers go to")
+    @admin.display(description="redirects to")
     def host(self, client: Client) -> SafeString:
         """Return the first redirect URI."""
         return visible((client.redirect_uris.split() or ["-"])[0][:60])
@@ -218,13 +218,13 @@ class ClientAdmin(IssuedAdmin[Client]):
         """Return all redirect URIs."""
         return visible(client.redirect_uris.replace(" ", ", ") or "-")
 
-    shown_scopes = text_column("scopes", "scope", empty="those that people allow")
+    shown_scopes = text_column("scopes", "scope", empty="as allowed by each user")
 
     @admin.display(description="service user")
     def service_user(self, client: Client) -> SafeString:
         """Return the service user of a machine."""
         if not client.is_machine:
-            return visible("none: people connect it")
+            return visible("none: users connect it")
         return visible(client.service_user or "deleted: it gets no tokens")
 
     @admin.display(description="keys")
@@ -300,17 +300,17 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
         """End each selected connection."""
         live = [connection for connection in queryset.select_related("user", "client") if connection.live]
         work = end_each(live, "ended by an operator", actor=request.user)
-        self.message_user(request, f"Connections ended: {len(live)}. {work}".rstrip(), messages.SUCCESS)
+        self.message_user(request, f"OAuth connections ended: {len(live)}. {work}".rstrip(), messages.SUCCESS)
 
     @object_button("end", "end")
     def end_one(self, request: HttpRequest, connection: Connection) -> None:
         """End one connection."""
         work = end(connection, "ended by an operator", actor=request.user)
-        self.message_user(request, f"The connection was ended. {work}".rstrip(), messages.SUCCESS)
+        self.message_user(request, f"OAuth connection ended. {work}".rstrip(), messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """Return the button that ends the connection, if the user may end it."""
-        then = "Its tokens are refused at once; it has to be allowed anew."
+        then = "Its tokens stop working at once. The user must allow the app again."
         button = revoking("admin:mcp_oauth_connection_end", "End", "connection", then)
         return {"revoking": button if self.has_end_permission(request) else None}
 

@@ -21,7 +21,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
+from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, NamedList, object_button
 from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.admin.markup import badge, with_window
 from mcp_app.auth.ended import EndedWork, of_person
@@ -120,7 +120,7 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's class is
 
 
 def _about_members(group: Group, number: int) -> SafeString:
-    text = "Type a part of a name. Members have the permissions of the group, and see what is offered to it."
+    text = "Type part of a name. Members have the permissions of the group and can use its entries."
     if not number:
         return format_html("{}", text)
     opts = get_user_model()._meta
@@ -130,7 +130,7 @@ def _about_members(group: Group, number: int) -> SafeString:
     return format_html('{} <a class="mcp-link" href="{}">{}</a>', text, address, named)
 
 
-class MembersAdmin(ListedLookups, GroupAdmin):
+class MembersAdmin(NamedList, ListedLookups, GroupAdmin):
     """Admin pages of groups. Only users who may change users can see the members."""
 
     list_display = ("name", "members")

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.http import Http404, HttpResponseBase
+from django.http import Http404, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import NoReverseMatch, Resolver404, include, path, resolve
 from django.urls import reverse as address_of
@@ -36,7 +36,7 @@ OTHERS = {
     "schema": "schema",
     "docs": "docs",
 }
-DESCRIPTION = """The functions of the admin for programs, with the same services, permissions and audit trail.
+DESCRIPTION = """The functions of the admin for scripts, with the same permissions and audit trail.
 
 Send `Authorization: Bearer <API key>`, or use the login of the admin with the header `X-CSRFToken`.
 Lists are paginated: follow `next` until it is null. Errors are problem documents (RFC 9457)."""
@@ -72,11 +72,13 @@ class Root(ApiView):
     needs = {"get": ANYBODY}
 
     @described(responses=OpenApiTypes.OBJECT)
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> HttpResponseBase:
         """Retrieve the root of the API.
 
-        Returns the server, the caller and links to all lists.
+        Returns the server, the caller and links to all lists. Browsers are redirected to the documentation.
         """
+        if request.headers.get("Accept", "").startswith("text/html"):
+            return HttpResponseRedirect(address_of("mcp_api:docs"))
         own = conf.get().server
         names = {**{name: f"{name}-list" for name in LISTS}, **OTHERS}
         return Response(
@@ -166,7 +168,7 @@ def document() -> dict[str, Any]:
 @cache
 def _document(root: str) -> dict[str, Any]:
     told = {
-        "TITLE": "MCP server administration",
+        "TITLE": "MCP server REST API",
         "DESCRIPTION": DESCRIPTION,
         "VERSION": VERSION,
         "OAS_VERSION": "3.1.1",

@@ -67,7 +67,7 @@ def former_names(module: str) -> Callable[[str], Any]:
 
 @cache
 def _warn(former: str) -> None:
-    text = f"{former} is {FORMER[former]} now. The former path will not work in the next release."
+    text = f"{former} is {FORMER[former]} now. The old path will stop working in the next release."
     warnings.warn(text, DeprecationWarning, stacklevel=3)
 
 

@@ -60,7 +60,7 @@ def choose_zone(*, user: Any, name: str) -> None:
     Raises ValidationError for an unknown zone.
     """
     if _zone(name) is None:
-        raise ValidationError("This server knows no such time zone.")
+        raise ValidationError("Unknown time zone.")
     if name == own_zone():
         TimeZoneChoice.objects.filter(user_id=user.pk).delete()
     else:

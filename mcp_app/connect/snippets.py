@@ -98,11 +98,9 @@ def _claude(connection: ServerConnection) -> Snippet:
     query = f"connectorName={quote(connection.label, safe='')}&connectorUrl={quote(connection.url, safe='')}"
     # Claude connects to the server from its own servers, and only over https.
     link = f"https://claude.ai/customize/connectors?modal=add-custom-connector&{query}"
-    note = "Claude calls from the internet: the address must be https and reachable from there."
+    note = "Claude connects from the internet, so the address must be https and publicly reachable."
     if connection.needs_key:
-        note += (
-            " Connectors sign in by OAuth and send no API key; with a key use the configuration file below."
-        )
+        note += " Connectors log in with OAuth and cannot send an API key. For a key, edit the file below."
     return Snippet(
         "claude",
         "Claude Desktop and claude.ai",
@@ -125,10 +123,10 @@ def _claude_desktop(connection: ServerConnection) -> Snippet:
         entry["env"] = {"AUTHORIZATION": bearer(connection.key)}
     return Snippet(
         "claude-desktop",
-        "Claude Desktop, by its configuration file",
+        "Claude Desktop (configuration file)",
         "claude_desktop_config.json",
         _pretty({"mcpServers": {connection.client_name: entry}}),
-        note="Needs Node.js: the npm package mcp-remote carries the messages.",
+        note="Requires Node.js, which runs the npm package mcp-remote.",
     )
 
 
@@ -175,8 +173,12 @@ def _cursor(connection: ServerConnection) -> Snippet:
         _pretty({"mcpServers": {connection.client_name: _entry(connection, connection.key)}}),
         f"cursor://anysphere.cursor-deeplink/mcp/install?{query}",
         "Install in Cursor",
-        "The same text is Claude Code's .mcp.json."
-        + (f" After the link, put your key in place of {KEY_PLACEHOLDER}." if connection.needs_key else ""),
+        "Claude Code accepts the same text as .mcp.json."
+        + (
+            f" After you follow the link, replace {KEY_PLACEHOLDER} with your key."
+            if connection.needs_key
+            else ""
+        ),
     )
 
 
@@ -247,7 +249,9 @@ def _inspector(connection: ServerConnection) -> Snippet:
     )
     text = command + header_option(connection, "--header")
     # If Node.js is older, npx installs an old version of the inspector, which fails with an obscure error.
-    return Snippet("inspector", "MCP Inspector", "In a terminal", text, note="Needs Node.js 22.19 or newer.")
+    return Snippet(
+        "inspector", "MCP Inspector", "In a terminal", text, note="Requires Node.js 22.19 or later."
+    )
 
 
 _PYTHON = """\

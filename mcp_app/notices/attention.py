@@ -25,11 +25,11 @@ from mcp_app.protocol.call_state import State
 
 APPROVALS, STUCK, ERRORS, DRAFTS, KEYS = "approvals", "stuck", "errors", "drafts", "keys"
 KINDS: Final = {
-    APPROVALS: "calls that wait for approval",
-    STUCK: "background calls that are stuck",
-    ERRORS: "errors that are new since yesterday",
-    DRAFTS: "drafts that wait to be published",
-    KEYS: "API keys that end soon",
+    APPROVALS: "calls waiting for approval",
+    STUCK: "stuck background calls",
+    ERRORS: "new errors",
+    DRAFTS: "unpublished drafts",
+    KEYS: "API keys that expire soon",
 }
 # Permissions that a user needs to act on each kind of task.
 PERMISSIONS: Final = {
@@ -97,7 +97,8 @@ def _approvals() -> Iterator[Attention]:
     calls = list(waiting.defer(*long).order_by("-accepted_at")[:MOST])
     names = principal_names({call.principal for call in calls})
     for call in calls:
-        text = f"{marked(names.get(call.principal, call.principal))} asks for {marked(call.tool)}"
+        who = marked(names.get(call.principal, call.principal))
+        text = f"{who} requests approval to run {marked(call.tool)}"
         yield Attention(APPROVALS, f"call:{call.pk}", text, _page("call_change", call.pk), call)
 
 
@@ -110,18 +111,18 @@ def _errors() -> Iterator[Attention]:
 
 def _drafts() -> Iterator[Attention]:
     for draft in Draft.objects.order_by("-updated_at")[:MOST]:
-        text = f"Draft of the {marked(draft.kind)} {marked(draft.key)[:SAID]}"
+        text = f"Unpublished draft of {marked(draft.kind)} {marked(draft.key)[:SAID]}"
         yield Attention(DRAFTS, f"draft:{draft.pk}:{draft.version}", text, _page("draft_changelist"))
 
 
 def _stuck() -> Iterator[Attention]:
     names = ("pk", "tool", "attempt")
     for pk, tool, attempt in lost_calls().values_list(*names).order_by("-accepted_at")[:MOST]:
-        text = f"The call of {marked(tool)} lost its worker and did not end"
+        text = f"Stuck call of {marked(tool)}: its worker was lost"
         yield Attention(STUCK, f"lost:{pk}:{attempt}", text, _page("call_change", pk))
     for pk, tool, attempt in long_waiting_calls().values_list(*names).order_by("-accepted_at")[:MOST]:
         minutes = WAITS_LONG.total_seconds() / 60
-        text = f"The call of {marked(tool)} has waited {minutes:.0f} minutes for a worker"
+        text = f"Stuck call of {marked(tool)}: waiting for a worker for {minutes:.0f} minutes"
         yield Attention(STUCK, f"waits:{pk}:{attempt}", text, _page("call_change", pk))
 
 
@@ -129,7 +130,7 @@ def _keys() -> Iterator[Attention]:
     rows = ending_keys().order_by("expires_at").values_list("pk", "name", "expires_at")
     for pk, name, ends in rows[:MOST]:
         assert ends is not None  # The query returns only API keys that expire.
-        text = f"The API key {marked(name)[:SAID]} ends on {ends.astimezone(UTC):%Y-%m-%d}"
+        text = f"API key {marked(name)[:SAID]} expires on {ends.astimezone(UTC):%Y-%m-%d}"
         yield Attention(KEYS, f"key:{pk}:{ends.timestamp():.0f}", text, _page("apikey_change", pk))
 
 

@@ -91,13 +91,13 @@ def send_test(*, user: Any, way: str) -> str:
         or channel is None
         or (way == NotificationChannel.Way.WEBHOOK and not channel.address)
     ):
-        return "Save your choice first."
+        return "Save the settings first."
     now = clock.utcnow()
     if any(at and at > now - TEST_PAUSE for at in (channel.sent_at, channel.error_at)):
-        return "Something was sent just now. Wait a few seconds."
+        return "A notification was sent just now. Wait a few seconds."
     mine = NotificationChannel.objects.filter(pk=channel.pk, address=channel.address)
     test = Attention(
-        "test", f"test:{now.timestamp()}", "This is a test: nothing waits for you", page_of_choices()
+        "test", f"test:{now.timestamp()}", "This is a test. No action is needed.", page_of_choices()
     )
     try:
         _send(channel, [test])

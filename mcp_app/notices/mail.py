@@ -32,9 +32,9 @@ def send(to: str, needs: Sequence[Attention]) -> None:
     Raises Undelivered and any exception of the project's mail backend.
     """
     if not to:
-        raise Undelivered("The account has no e-mail address.")
+        raise Undelivered("Your account has no e-mail address.")
     if not is_configured():
-        raise Undelivered("No mail server is configured (EMAIL_URL, or EMAIL_HOST of a project).")
+        raise Undelivered("No mail server is configured: set EMAIL_URL, or EMAIL_HOST in your settings.")
     message = EmailMessage(_subject(needs), _body(needs), to=[to], connection=get_connection(timeout=SECONDS))
     message.extra_headers["Auto-Submitted"] = "auto-generated"
     message.send()
@@ -42,7 +42,7 @@ def send(to: str, needs: Sequence[Attention]) -> None:
 
 def _subject(needs: Sequence[Attention]) -> str:
     server = conf.get().server.label
-    what = needs[0].text if len(needs) == 1 else f"{len(needs)} things wait for you"
+    what = needs[0].text if len(needs) == 1 else f"{len(needs)} items need your attention"
     # Django rejects a subject with a line break, which would start another header.
     return " ".join(f"[{server}] {what}".split())
 
@@ -53,4 +53,4 @@ def _body(needs: Sequence[Attention]) -> str:
         lines += [need.text, *filter(None, (arguments_of(need),)), whole_url(need.url), ""]
     if len(needs) > MOST_NAMED:
         lines += [f"and {len(needs) - MOST_NAMED} more.", ""]
-    return "\n".join([*lines, "You chose to hear of this on the page Notifications of the admin."])
+    return "\n".join([*lines, "Change these notifications on the page Notifications of the admin."])

@@ -52,7 +52,7 @@ def objection_to(address: str) -> str:
     except (EgressError, ValueError) as error:
         return str(error)
     if target.scheme != "https" and not names_loopback(target.authority.encode()):
-        return "Give an https address: anybody on the way could read and change what is sent."
+        return "Use an https address. Over http, others can read and change the notifications."
     return ""
 
 
@@ -68,7 +68,7 @@ def send(address: str, secret: str, needs: Sequence[Attention]) -> None:
     except (EgressError, Unsealed) as error:
         raise Undelivered(str(error)) from None
     if not 200 <= answer.status < 300:
-        raise Undelivered(f"The address answered {answer.status}.")
+        raise Undelivered(f"The address responded with status {answer.status}.")
 
 
 def signed(secret: str, identity: str, at: int, body: bytes) -> dict[str, str]:

@@ -37,7 +37,7 @@ GRACE_SECONDS: Final = 120
 # Live connections per person from programs on loopback addresses, over all clients. Above this limit, the
 # oldest connection ends.
 MAX_LIVE: Final = 50
-TOO_MANY: Final = "the person has newer connections"
+TOO_MANY: Final = "the user has newer connections"
 # Refreshes per connection. Used refresh tokens stay stored to detect theft, so a client that refreshes in a
 # loop would fill the table.
 REFRESHES_PER_HOUR: Final = 60

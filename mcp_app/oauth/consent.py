@@ -40,7 +40,7 @@ WAITING: Final = "mcp_oauth_waiting"
 WAIT_SECONDS: Final = 600
 MAX_WAITING: Final = 5
 MAX_QUERY: Final = 8 * 1024
-ANSWERED: Final = "This page was answered already, or belongs to another login. Start again in your client."
+ANSWERED: Final = "This page was already used, or belongs to another login. Start again in your client."
 
 
 class ConsentRefused(Exception):
@@ -210,14 +210,14 @@ def _answered(request: HttpRequest) -> HttpResponse:
     if not request.user.is_authenticated or found is None or found["user"] != str(request.user.pk):
         raise ConsentRefused(ANSWERED)
     if found["until"] <= time.time():
-        raise ConsentRefused("This page waited for too long. Start again in your client.")
+        raise ConsentRefused("This page has expired. Start again in your client.")
     # Two simultaneous submissions read the same session, so the session alone cannot prevent a second use.
     if not single_use.use(f"consent\0{ticket}", clock.utcnow() + timedelta(seconds=2 * WAIT_SECONDS)):
         raise ConsentRefused(ANSWERED)
     credentials = found["credentials"]
     client = find_client(credentials["client_id"])
     if client is None or not client.redirect_uri_allowed(credentials["redirect_uri"]):
-        raise ConsentRefused("The client was changed meanwhile. Start again in your client.")
+        raise ConsentRefused("The client was changed in the meantime. Start again in your client.")
     is_allowed = request.POST.get("decision") == "allow"
     tally.note("oauth_consent", "allowed" if is_allowed else "denied")
     if not is_allowed:

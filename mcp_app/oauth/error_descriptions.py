@@ -11,17 +11,17 @@ _READD: Final = "Remove the server from your client, and add it again."
 
 # Replacements for descriptions of the library.
 _INSTEAD: Final = {
-    "Mismatching redirect URI.": "The client wants its answer at an address that it did not register, or "
+    "Mismatching redirect URI.": "The client did not register this redirect address, or "
     f"redirect_uri is not the one of the authorization request. {_READD}",
-    "Invalid redirect URI.": "The client wants the answer sent to an address that cannot be used. "
+    "Invalid redirect URI.": "The redirect address cannot be used. "
     "Give an absolute https or loopback address without a fragment as redirect_uri.",
-    "Missing redirect URI.": "The client does not say where to send the answer. Send redirect_uri.",
-    "Invalid client_id parameter value.": f"This server does not know the client, or no longer. {_READD}",
-    "Missing client_id parameter.": "The request names no client. Send client_id.",
+    "Missing redirect URI.": "The request has no redirect address. Send redirect_uri.",
+    "Invalid client_id parameter value.": f"The client is unknown, or was deleted. {_READD}",
+    "Missing client_id parameter.": "The request has no client_id. Send client_id.",
     "Missing response_type parameter.": "The request has no response_type. Send response_type=code.",
     "Missing code parameter.": "The request has no code. Send the code of the authorization response.",
     "Missing token parameter.": "The request has no token. Send the token to revoke as token.",
-    "Missing refresh token parameter.": "The request has no refresh_token. Send the newest one.",
+    "Missing refresh token parameter.": "The request has no refresh_token. Send the latest one.",
     "Code challenge required.": "The request has no code_challenge. Use PKCE with S256.",
     "Code verifier required.": "The request has no code_verifier. Send the one behind the code_challenge.",
     "Transform algorithm not supported.": "This code_challenge_method is not supported. Send S256.",
@@ -40,17 +40,17 @@ _OTHERWISE: Final = {
         "invalid_grant",
         "refresh_token",
     ): "The refresh token is unknown, expired, was used before, or its connection was ended. Log in again.",
-    ("invalid_grant", ""): "The grant is not valid or no longer. Log in again.",
+    ("invalid_grant", ""): "The authorization is invalid or has expired. Log in again.",
     (
         "invalid_client",
         "",
-    ): "The client is not known here, is switched off, or did not prove who it is by the method, "
-    "secret or key that it has. Register again, or have an administrator look at the client.",
+    ): "The client is unknown or disabled, or its method, secret or key is wrong. "
+    "Register again, or ask an administrator to check the client.",
     (
         "unauthorized_client",
         "",
-    ): "This client may not ask in this way. Clients of people use response_type=code, then "
-    "authorization_code and refresh_token; machines that an administrator entered use client_credentials.",
+    ): "This client may not use this grant type. Clients with a login use response_type=code, then "
+    "authorization_code and refresh_token. Machines added by an administrator use client_credentials.",
     ("unsupported_grant_type", ""): "This grant_type is missing or not supported. Use authorization_code, "
     "refresh_token or client_credentials.",
     ("unsupported_response_type", ""): "This response_type is not supported. Use response_type=code.",
@@ -58,19 +58,18 @@ _OTHERWISE: Final = {
     (
         "invalid_scope",
         "refresh_token",
-    ): "The person allowed none of these scopes. Leave scope out, or log in again and ask for them.",
+    ): "The user allowed none of these scopes. Omit scope, or log in again and request them.",
     (
         "invalid_scope",
         "client_credentials",
-    ): "This machine may use none of these scopes. Leave scope out, or have an "
-    "administrator enter it with them.",
-    ("invalid_scope", ""): "None of these scopes can be granted. Leave scope out.",
-    ("invalid_request", ""): f"The request cannot be understood. {AGAIN}",
-    ("access_denied", ""): "The person did not allow it. Ask again if that was a mistake.",
+    ): "This machine may use none of these scopes. Omit scope, or ask an administrator to add them.",
+    ("invalid_scope", ""): "None of these scopes can be granted. Omit scope.",
+    ("invalid_request", ""): f"The request is malformed. {AGAIN}",
+    ("access_denied", ""): "The user denied the request. Try again if that was a mistake.",
     (
         "server_error",
         "",
-    ): "The server could not carry the request out. Try again, or have an operator read its log.",
+    ): "The server could not process the request. Try again, or ask an operator to check the log.",
 }
 
 

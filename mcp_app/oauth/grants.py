@@ -252,7 +252,7 @@ def _set_target(request: Any) -> None:
 def _check_target(request: Any, granted: str) -> None:
     asked = _asked_resources(request)
     if asked and resource_of(asked) != granted:
-        words = f"The grant is for another resource. Send resource={granted}, or log in again."
+        words = f"The authorization is for another resource. Send resource={granted}, or log in again."
         raise errors.CustomOAuth2Error(error="invalid_target", description=words)
 
 

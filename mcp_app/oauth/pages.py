@@ -68,7 +68,7 @@ def apps(request: HttpRequest) -> HttpResponse:
             else None
         )
         if connection is not None:
-            end(connection, "disconnected by the person", actor=request.user)
+            end(connection, "disconnected by the user", actor=request.user)
         return HttpResponseRedirect(reverse("mcp_oauth:apps") + "?done=1")
     # A connection without tokens means that the user consented but the client never exchanged its code.
     live = [each for each in own.filter(refresh_tokens__isnull=False).distinct() if each.live]

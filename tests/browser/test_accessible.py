@@ -1,4 +1,4 @@
-"""Pages of login and identity, checked by axe: no violation of WCAG 2.2 A and AA."""
+"""Pages of login and identity, checked by axe: no violation of WCAG 2.2 A and AA or of best practices."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_login_consent_and_errors_are_accessible(
     visitor.goto("denied", "/oauth/authorize?client_id=nobody")
     parameters = {"client_id": rows["elsewhere"], "redirect_uri": "https://client.example/callback"}
     visitor.goto("not-sent-back", f"/oauth/authorize?{urlencode(parameters)}")
-    expect(page.get_by_role("link", name="Tell https://client.example")).to_be_visible()
+    expect(page.get_by_role("link", name="Return to https://client.example")).to_be_visible()
     visitor.goto("apps", "/oauth/apps")
     page.context.close()
     assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)
@@ -204,7 +204,7 @@ def test_second_factor_pages_are_accessible(two_factors: LiveServer, chromium: B
     expect(page.get_by_role("status")).to_be_visible()
     visitor.read("factor-codes")
     codes = page.locator("li code").all_inner_texts()
-    page.get_by_role("link", name="I kept them").click()
+    page.get_by_role("link", name="I saved them").click()
     expect(page.get_by_role("heading", name="Connected apps")).to_be_visible()
     visitor.goto("factor", "/accounts/second-factor/")
     page.context.clear_cookies()
@@ -219,9 +219,9 @@ def test_second_factor_pages_are_accessible(two_factors: LiveServer, chromium: B
     expect(page.get_by_role("heading", name="Connected apps")).to_be_visible()
     visitor.goto("factor-of-a-user", f"{base}/admin/auth/user/?q={name}")
     page.get_by_role("link", name=name).first.click()
-    expect(page.get_by_role("button", name="Remove the second factor")).to_be_visible()
+    expect(page.get_by_role("button", name="Remove second factor")).to_be_visible()
     visitor.read("factor-in-the-admin")
-    page.get_by_role("button", name="Remove the second factor").click()
+    page.get_by_role("button", name="Remove second factor").click()
     expect(page.get_by_text("was removed")).to_be_visible()
     page.context.close()
     assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)
@@ -273,8 +273,8 @@ def company() -> Iterator[LiveServer]:
 def test_company_login_and_its_failure_are_accessible(company: LiveServer, chromium: Browser) -> None:
     visitor = reader(chromium, company.url.removesuffix("/mcp"))
     visitor.goto("company-login", "/oauth/apps")
-    visitor.page.get_by_role("link", name="Sign in with").click()
-    expect(visitor.page.get_by_role("alert")).to_contain_text("could not be asked")
+    visitor.page.get_by_role("link", name="Log in with").click()
+    expect(visitor.page.get_by_role("alert")).to_contain_text("could not be reached")
     visitor.read("company-failed")
     visitor.page.context.close()
     assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)

@@ -61,9 +61,9 @@ def test_open_page_notifies_of_a_pending_call_once(server: LiveServer, open_page
     visitor = open_page()
     visitor.page.context.add_init_script(PERSON)
     page = visitor.goto(PAGE)
-    page.locator("[data-way=browser]").get_by_label("calls that wait for approval").check()
+    page.locator("[data-way=browser]").get_by_label("Calls waiting for approval").check()
     page.get_by_role("button", name="Save").click()
-    expect(page.locator("body")).to_contain_text("Your choice was stored.")
+    expect(page.locator("body")).to_contain_text("Notification settings saved.")
     assert page.evaluate("Notification.permission") == "default"
     page.get_by_role("button", name="Allow notifications in this browser").click()
     expect(page.locator("[data-permission-words]")).to_have_text("On in this browser.")
@@ -73,7 +73,7 @@ def test_open_page_notifies_of_a_pending_call_once(server: LiveServer, open_page
     call = server.shell(WAITS % 1).strip()
     page.wait_for_function("window.shown.length === 1")
     [told] = _shown(page)
-    assert told["body"].endswith("asks for burn")
+    assert told["body"].endswith("requests approval to run burn")
     assert told["tag"] == f"call:{call}"
     # One page of a browser notifies, and only once.
     assert _shown(other) == []
@@ -114,9 +114,9 @@ def test_test_notification_is_sent_by_its_button_only(open_page: Visit) -> None:
 def test_sidebar_box_opens_the_global_search(open_page: Visit) -> None:
     visitor = open_page()
     page = visitor.goto("/admin/")
-    page.get_by_role("link", name="Search for anything").click()
+    page.get_by_role("link", name="Search", exact=True).click()
     page.keyboard.type("approvals")
-    dialog = page.get_by_role("dialog", name="Search for anything")
+    dialog = page.get_by_role("dialog", name="Search", exact=True)
     expect(dialog.get_by_role("link", name="page Approvals")).to_be_visible()
     picture(page, "side-bar-search")
     page.keyboard.press("Enter")

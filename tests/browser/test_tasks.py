@@ -348,7 +348,7 @@ def see_why_somebody_cannot_use_a_tool(at: Operator) -> None:
 
 @task(3)
 def see_what_a_person_does_not_see_and_why(at: Operator) -> None:
-    at.follow("Users", "eve", "What they see, and why not the rest")
+    at.follow("Users", "eve", "Visible tools")
     row = at.page.locator("tr", has_text=f"secret_{at.mine}")
     expect(row).to_contain_text("lacks auth.view_group")
 
@@ -396,7 +396,7 @@ def see_what_each_worker_does(at: Operator) -> None:
 
 @task(2)
 def examine_the_installation(at: Operator) -> None:
-    at.follow("Examine the installation")
+    at.follow("Run checks")
     at.hands.press(at.button("Examine"))
     expect(at.page.locator("[data-doctor-result]")).to_be_visible(timeout=SLOW)
 

@@ -19,7 +19,7 @@ from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.catalogue.changes.undoing import last_switch, undo_switch
 from mcp_app.interface.text import marked
 
-NOT_UNDONE = "This cannot be undone any more."
+NOT_UNDONE = "This can no longer be undone."
 
 
 def switch_button(entry: Any, address: str) -> SafeString:

@@ -81,7 +81,7 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
         if request.method != "POST" or not names_provider():
             return HttpResponseRedirect(self.page_url("changelist"))
         verdict = verdict_on(request.POST.get("token", "").strip())
-        context = {**self.object_context(request, "Test of a token"), "verdict": verdict}
+        context = {**self.object_context(request, "Token test"), "verdict": verdict}
         return TemplateResponse(request, "mcp_admin/token_tried.html", context)
 
     subject_shown = text_column("subject", "subject", ordering="subject")

@@ -84,7 +84,7 @@ def verdict_on(token: str) -> TokenVerdict:
     rows = ExternalIdentity.objects.select_related("user")
     known = rows.filter(issuer=claims.issuer, subject=claims.subject).first()
     return TokenVerdict(
-        refused="" if claims.scopes else "It has no scope of ours (OAUTH_SCOPES), so it opens nothing.",
+        refused="" if claims.scopes else "The token has none of the scopes of this server (OAUTH_SCOPES).",
         subject=claims.subject,
         scopes=scopes.in_order(claims.scopes),
         groups=", ".join(sorted(claims.groups)),
@@ -96,11 +96,11 @@ def verdict_on(token: str) -> TokenVerdict:
 def _person(known: ExternalIdentity | None) -> str:
     if known is not None:
         name = known.user.get_username()
-        return name if known.user.is_active else f"{name}, who is not active and is refused"
+        return name if known.user.is_active else f"{name}, who is deactivated and therefore refused"
     settings = conf.get()
     if settings.oauth_link_users:
-        return "somebody new: the local user of that name, if there is one who is not staff"
-    return "somebody new: a user is made" if settings.oauth_create_users else "somebody new, who is refused"
+        return "first login: linked to the local user of that name, unless that user is staff"
+    return "first login: a user is created" if settings.oauth_create_users else "first login: refused"
 
 
 def _verification() -> Verification | None:

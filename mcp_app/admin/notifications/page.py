@@ -47,7 +47,7 @@ class NotificationsForm(forms.Form):
         if address and (problem := webhook.objection_to(address)):
             self.add_error("address", problem)
         elif cleaned.get(Way.WEBHOOK) and not address:
-            self.add_error("address", "Give the address that is to be told.")
+            self.add_error("address", "Enter the address of the webhook.")
         return {**cleaned, "address": address}
 
     def store(self, user: Any, *, new_secret: bool) -> str:
@@ -72,7 +72,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
         form = NotificationsForm(request.user, request.POST)
         if form.is_valid():
             secret = form.store(request.user, new_secret="new_secret" in request.POST)
-            messages.success(request, "Your choice was stored.")
+            messages.success(request, "Notification settings saved.")
             if not secret:
                 return HttpResponseRedirect(reverse("mcp_notifications"))
             chosen = channels_of(request.user)
@@ -98,7 +98,7 @@ def _test(request: HttpRequest, way: str) -> HttpResponse:
     if problem := send_test(user=request.user, way=way):
         messages.error(request, f"The test was not sent. {problem}")
     else:
-        messages.success(request, f"A test was sent by {Way(way).label}.")
+        messages.success(request, f"Test {Way(way).label} sent.")
     return HttpResponseRedirect(reverse("mcp_notifications"))
 
 
@@ -121,12 +121,16 @@ def _way(
 def _note(way: Way, request: HttpRequest) -> str:
     """Return the reason why a channel cannot work, or ""."""
     if way is Way.BROWSER:
-        return "" if CONSOLE.is_there() else "The live console is not installed: nothing can reach a page."
+        return (
+            ""
+            if CONSOLE.is_there()
+            else "Notifications in the browser need the live console, which is not installed."
+        )
     if not conf.get().redis_url:
-        return "There is no worker, which would send it: set REDIS_URL."
+        return "Sending needs a worker: set REDIS_URL."
     if way is Way.EMAIL:
         if not mail.is_configured():
-            return "No mail server is configured here: set EMAIL_URL."
+            return "No mail server is configured: set EMAIL_URL."
         if not getattr(request.user, "email", ""):
             return "Your account has no e-mail address."
     return ""

@@ -119,11 +119,11 @@ class SavedSearches(ModelAdmin[Message]):
             return HttpResponseNotAllowed(["POST"])
         note = undo.read(request, "search")
         if note is None:
-            self.message_user(request, "This cannot be undone any more.", messages.WARNING)
+            self.message_user(request, "This can no longer be undone.", messages.WARNING)
             return HttpResponseRedirect(self.page_url("searches"))
         try:
             search = restore_search(user=request.user, **note)
-            self.message_user(request, f"The search {marked(search.name)} is back.", messages.SUCCESS)
+            self.message_user(request, f"The search {marked(search.name)} was restored.", messages.SUCCESS)
         except ValidationError as error:
             self.message_user(request, marked(" ".join(error.messages)), messages.ERROR)
         return HttpResponseRedirect(self.page_url("searches"))
@@ -168,7 +168,7 @@ class SavedSearches(ModelAdmin[Message]):
         return searches_of(request.user).filter(pk=pk).first() if pk < 2**63 else None
 
     def _missing(self, request: HttpRequest) -> HttpResponse:
-        self.message_user(request, "There is no such saved search, or not any more.", messages.WARNING)
+        self.message_user(request, "This saved search does not exist, or was deleted.", messages.WARNING)
         return HttpResponseRedirect(self.page_url("searches"))
 
 

@@ -44,7 +44,7 @@ KINDS: Final[dict[str, tuple[str, Any, str]]] = {
     "resource": ("Resources", Resource, "uri"),
     "template": ("Resource templates", ResourceTemplate, "uri_template"),
 }
-SHOWN: Final = {"": "All", "no": "Not seen", "yes": "Seen"}
+SHOWN: Final = {"": "All", "no": "Not visible", "yes": "Visible"}
 
 
 class EntryVisibility(NamedTuple):
@@ -85,7 +85,9 @@ def person(request: HttpRequest, pk: str) -> HttpResponse:
     kept = {"key": str(key.pk) if key else "", "kind": kind, "show": show, "q": asked}
     context: dict[str, Any] = {
         **admin.site.each_context(request),
-        "title": f"What {name} sees" if key is None else f"What {name} sees with the key {marked(key.name)}",
+        "title": f"Visible to {name}"
+        if key is None
+        else f"Visible to {name} with the key {marked(key.name)}",
         "seen": sum(row.can for row in rows),
         "of": len(rows),
         "what": KINDS[kind][0].lower(),
@@ -162,7 +164,7 @@ def _keys(request: HttpRequest, pk: str, kept: dict[str, str]) -> list[SectionCh
         return []
     rows = ApiKey.objects.filter(user_id=pk).order_by("-pk").values_list("pk", "name")[:12]
     keys = [_choice(f"Key {marked(name)}", kept, kept["key"] == str(key), key=str(key)) for key, name in rows]
-    return [_choice("The person", kept, not kept["key"], key=""), *keys] if keys else []
+    return [_choice("The user", kept, not kept["key"], key=""), *keys] if keys else []
 
 
 def _choice(title: str, kept: dict[str, str], chosen: bool, **changed: str) -> SectionChoice:

@@ -44,7 +44,7 @@ def anything(request: HttpRequest) -> HttpResponse:
     about_all = admin.site.each_context(request)
     vars(request).update(app_list=about_all["available_apps"])
     context: dict[str, Any] = {
-        **about_all, "title": "Search for anything", "q": text,
+        **about_all, "title": "Search", "q": text,
         "found": [shown(each) for each in find(request, text)],
         "promised": _promised(request), "bounds": _bounds(request),
     }  # fmt: skip
@@ -71,11 +71,11 @@ def document(request: HttpRequest, name: str, folder: str = "") -> HttpResponse:
 def _promised(request: HttpRequest) -> str:
     """Return the placeholder of the search box, which lists the kinds of results that the user may find."""
     words = [word for word, permission in WORDS if request.user.has_perm(permission)]
-    words += ["person"] if finds_people(request) else []
-    return f"a {', '.join([*words, 'page'])} or document"
+    words += ["user"] if finds_people(request) else []
+    return f"Find a {', '.join([*words, 'page'])} or document"
 
 
 def _bounds(request: HttpRequest) -> str:
     """Return a sentence about the limits of the search, or "" if none concerns the user."""
     found = [bound for bound, permission in BOUNDS if request.user.has_perm(permission)]
-    return f"Looks through {'; '.join(found)}." if found else ""
+    return f"Searches {'; '.join(found)}." if found else ""

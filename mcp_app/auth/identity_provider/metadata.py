@@ -59,7 +59,7 @@ async def fetch_keys(provider: Provider) -> list[Any]:
             address = provider.jwks_url or str((await fetch_metadata(provider, ("jwks_uri",)))["jwks_uri"])
             keys = (await _document(address, provider)).get("keys")
     except TimeoutError:
-        raise KeysAway(f"{provider.issuer} did not answer within {ALL_SECONDS:g} seconds.") from None
+        raise KeysAway(f"{provider.issuer} did not respond within {ALL_SECONDS:g} seconds.") from None
     if not isinstance(keys, list):
         raise KeysAway(f"{address} is no set of keys.")
     return keys

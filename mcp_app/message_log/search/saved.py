@@ -33,9 +33,9 @@ def save_search(*, user: Any, name: str, text: str, pk: int | None = None) -> Sa
     name, text = _named(name), text.strip()
     search = parse(text)
     if not text or search.problems:
-        raise ValidationError(" ".join(search.problems) or "There is nothing to save: search first.")
+        raise ValidationError(" ".join(search.problems) or "Enter a search before you save it.")
     if SavedSearch.objects.filter(user_id=user.pk).count() >= MOST:
-        raise ValidationError(f"A person has at most {MOST} saved searches. Delete one first.")
+        raise ValidationError(f"You can save at most {MOST} searches. Delete one first.")
     return _stored(SavedSearch(pk=pk, user_id=user.pk, name=name, text=text))
 
 
@@ -58,7 +58,7 @@ def restore_search(*, user: Any, pk: int, name: str, text: str, shared: bool) ->
     A search that was shared is shared again if the user may still share searches. Raises ValidationError.
     """
     if SavedSearch.objects.filter(pk=pk).exists():
-        raise ValidationError("This search is there again already.")
+        raise ValidationError("This search was already restored.")
     with transaction.atomic():
         search = save_search(user=user, name=name, text=text, pk=pk)
         if shared and user.has_perm(SHARES):
@@ -88,7 +88,7 @@ def share_search(*, search: SavedSearch, user: Any, shared: bool) -> None:
 def _named(name: str) -> str:
     name = " ".join(name.replace("\x00", "").split())
     if not 0 < len(name) <= LONGEST_NAME:
-        raise ValidationError(f"A name has 1 to {LONGEST_NAME} characters.")
+        raise ValidationError(f"Enter a name of 1 to {LONGEST_NAME} characters.")
     return name
 
 
@@ -96,7 +96,7 @@ def _only_own(search: SavedSearch, user: Any) -> None:
     if not user.has_perm(READS):
         raise PermissionDenied
     if search.user_id != user.pk:
-        raise ValidationError("This search belongs to somebody else.")
+        raise ValidationError("This search belongs to another user.")
 
 
 def _stored(search: SavedSearch) -> SavedSearch:
@@ -104,5 +104,5 @@ def _stored(search: SavedSearch) -> SavedSearch:
         with transaction.atomic():
             search.save()
     except IntegrityError:
-        raise ValidationError(f"You have a search with the name “{search.name}”.") from None
+        raise ValidationError(f"You already have a search named “{search.name}”.") from None
     return search

@@ -83,7 +83,7 @@ def metadata() -> dict[str, Any]:
                 kept = _CachedMetadata(said, time.monotonic() + FRESH_SECONDS)
                 record_fetch(said)
             except (KeysAway, TimeoutError) as away:
-                why = str(away) or f"It did not answer within {ALL_SECONDS:g} seconds."
+                why = str(away) or f"It did not respond within {ALL_SECONDS:g} seconds."
                 kept = _CachedMetadata(kept.said, time.monotonic() + RETRY_SECONDS, why)
                 record_failure(why)
             _kept[provider] = kept
@@ -157,7 +157,7 @@ class ProviderResponse:
     @property
     def content(self) -> str:
         """A placeholder, because the library logs the body of failed responses and it may contain a token."""
-        return "there is none in the answer"
+        return "the response has none"
 
     def json(self) -> dict[str, Any]:
         """Return the JSON object."""

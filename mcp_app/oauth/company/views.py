@@ -109,9 +109,9 @@ class CompanyAdapter(DefaultSocialAccountAdapter):
         if exception is not None:
             raise ImmediateHttpResponse(_not_answered(request, exception))
         if not (extra_context or {}).get("state"):
-            reason = "This login was over already, waited for too long, or began in another browser."
+            reason = "This login has expired, is already complete, or began in another browser."
         elif error == AuthError.CANCELLED:
-            reason = f"{provider.name} says that the login was cancelled, or is not allowed for you."
+            reason = f"The login was cancelled, or {provider.name} does not allow it for you."
         else:
             reason = f"{provider.name} refused the login."
         raise ImmediateHttpResponse(_not_logged_in(request, reason))
@@ -128,13 +128,14 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
         claims = _claims(said, state)
     except (TokenRefused, KeyError) as refused:
         log.warning("The claims of the identity provider were refused: %s", refused)
-        record_failure(f"What it says of somebody was refused: {refused}")
-        return _not_logged_in(request, f"What {_name()} says of you cannot be used. Tell your administrator.")
+        record_failure(f"The claims about a user were refused: {refused}")
+        reason = f"The information from {_name()} cannot be used. Contact an administrator."
+        return _not_logged_in(request, reason)
     record_login()
     user = person_of(claims)
     if user is None:
         log.info("A person from the identity provider has no active user here: %r", claims.subject)
-        reason = f"{_name()} knows you, but you have no account on this server. Ask its administrator."
+        reason = f"You have no account on this server for your login at {_name()}. Contact an administrator."
         return _not_logged_in(request, reason, status=403)
     return enter(request, user, django_settings.AUTHENTICATION_BACKENDS[-1], state["next"])
 
@@ -151,9 +152,9 @@ def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
     ):
         raise TokenRefused("it is for another client, or of another issuer")
     if token.get("nonce") != state["nonce"]:
-        raise TokenRefused("it answers another login (nonce)")
+        raise TokenRefused("it belongs to another login (nonce)")
     if more and more.get("sub") != token["sub"]:
-        raise TokenRefused("it tells of two people (sub)")
+        raise TokenRefused("it identifies two users (sub)")
     check_storable(token)
     return read({**more, **token}, settings, SKEW_SECONDS)
 
@@ -162,7 +163,7 @@ def _not_answered(request: HttpRequest, error: Exception) -> HttpResponse:
     words = str(error) if isinstance(error, OAuth2Error) else type(error).__name__
     log.warning("Login through the identity provider failed: %s", words)
     record_failure(words)
-    return _not_logged_in(request, f"{_name()} could not be asked who you are. {_AGAIN}", status=502)
+    return _not_logged_in(request, f"{_name()} could not be reached. {_AGAIN}", status=502)
 
 
 def _not_logged_in(request: HttpRequest, reason: str, *, status: int = 400) -> HttpResponse:

@@ -26,7 +26,7 @@ from mcp_app.oauth.second_factor.library import FactorAdapter
 from mcp_app.oauth.second_factor.pending import Pending, finish, pending
 
 SECRET: Final = "mcp_second_factor_secret"  # noqa: S105 - a name in the session
-WRONG: Final = "This code is not right. Wait for the next one, or give a recovery code."
+WRONG: Final = "Wrong code. Wait for the next code, or enter a recovery code."
 _OWN: Final = "mcp_oauth:second_factor"
 
 
@@ -68,7 +68,7 @@ def set_up(request: HttpRequest) -> HttpResponse:
         step = factors.right_step(secret, _typed(request))
         if step is not None:
             return _save(request, held, user, secret, step)
-        error = "This code is not right. Is the clock of your device right?"
+        error = "Wrong code. Check that the clock of your device is correct."
     adapter = FactorAdapter()
     drawn = adapter.build_totp_svg(adapter.build_totp_url(user, secret)).partition("?>")[2]
     context = {
@@ -162,6 +162,6 @@ def _refusal(outcome: factors.CodeOutcome) -> tuple[str, int]:
 
 
 def _expired_login(request: HttpRequest) -> HttpResponse:
-    reason = "This login was over already, or waited for too long."
+    reason = "This login has expired or is already complete."
     context = {"reason": reason, "login": login_address()}
     return page(request, "mcp_oauth/not_logged_in.html", context, status=400)

@@ -75,7 +75,7 @@ def hold(request: HttpRequest, user: Any, backend: str, following: str) -> HttpR
     """Store the user in the session and redirect to the second step. An existing login is logged out."""
     if lacks := second_factor_lacks():
         log.error("Users with a second factor cannot log in: %s", lacks)
-        reason = "Your second factor cannot be checked on this server now. Tell its administrator."
+        reason = "Your second factor cannot be checked now. Contact an administrator."
         return page(request, "mcp_oauth/not_logged_in.html", {"reason": reason}, status=503)
     if request.user.is_authenticated:
         logout(request)

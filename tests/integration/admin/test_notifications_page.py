@@ -23,9 +23,9 @@ def _page(client: Client) -> str:
 
 
 def test_notification_choices_depend_on_permissions(root: Client, client_of: ClientOf, seeded: Seed) -> None:
-    for words in ("calls that wait for approval", "errors that are new", "drafts that wait"):
+    for words in ("Calls waiting for approval", "New errors", "Unpublished drafts"):
         assert words in _page(root)
-    assert "Nothing waits for you here" in _page(client_of("outsider"))
+    assert "No notifications are available" in _page(client_of("outsider"))
     forged = {"email": ["approvals"]}
     answer = client_of("outsider").post(reverse("mcp_notifications"), forged)
     assert answer.status_code == 200
@@ -76,9 +76,9 @@ def test_delivery_error_is_shown_to_its_owner_only(root: Client, viewer: Client,
     NotificationChannel.objects.filter(way="email").update(
         error=" ".join(RAW_MARKUP), error_at=seeded.call.accepted_at
     )
-    assert "did not arrive" in _page(root)
+    assert "latest notification failed" in _page(root)
     assert not [markup for markup in RAW_MARKUP if markup in _page(root)]
-    assert "did not arrive" not in _page(viewer)
+    assert "latest notification failed" not in _page(viewer)
 
 
 def test_notification_mail_escapes_hostile_names(root: Client, seeded: Seed) -> None:

@@ -66,15 +66,15 @@ def test_saving_a_search_never_redirects_to_another_site(elsewhere: str, viewer:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a", "", "search first"),
-        ("a", "   ", "search first"),
+        ("a", "", "Enter a search"),
+        ("a", "   ", "Enter a search"),
         ("a", "nonsense:1", "There is no key"),
         ("a", "x" * 301, "at most 300 characters"),
         ("a", " ".join("abcdefghijklm"), "at most 12 terms"),
         ("", "tool:echo", "1 to 80 characters"),
         (" \x00 ", "tool:echo", "1 to 80 characters"),
         ("n" * 81, "tool:echo", "1 to 80 characters"),
-        ("taken", "tool:echo", "You have a search with the name"),
+        ("taken", "tool:echo", "You already have a search named"),
     ],
 )
 def test_invalid_search_is_refused_with_a_reason(
@@ -93,7 +93,7 @@ def test_saved_searches_per_user_are_limited(
         stored(seeded.root, name)
     save(viewer, "one", "tool:echo")
     save(viewer, "two", "tool:echo")
-    assert "at most 2 saved searches" in said(save(viewer, "three", "tool:echo"))
+    assert "at most 2 searches" in said(save(viewer, "three", "tool:echo"))
     assert SavedSearch.objects.filter(user=seeded.viewer).count() == 2
 
 
@@ -131,7 +131,7 @@ def test_unshared_searches_of_others_are_hidden(viewer: Client, seeded: Seed) ->
 def test_shared_search_is_changed_by_its_owner_only(view: str, viewer: Client, seeded: Seed) -> None:
     shown = stored(seeded.root, "for all", shared=True)
     answer = viewer.post(page("message", view, shown.pk), {"name": "mine"}, follow=True)
-    assert "belongs to somebody else" in said(answer)
+    assert "belongs to another user" in said(answer)
     assert SavedSearch.objects.get().name == "for all"
 
 
@@ -162,7 +162,7 @@ def test_owner_deletes_a_search(viewer: Client, seeded: Seed) -> None:
 @pytest.mark.parametrize("number", [10**6, 2**63, 10**30])
 def test_unknown_search_redirects_to_the_list(number: int, viewer: Client) -> None:
     answer = viewer.get(f"{page('message', 'searches')}{number}/", follow=True)
-    assert "no such saved search" in said(answer)
+    assert "does not exist, or was deleted" in said(answer)
 
 
 def test_saved_searches_require_the_message_permission(client_of: ClientOf) -> None:

@@ -117,7 +117,7 @@ def test_action_without_effect_offers_no_undo(root: Client, seeded: Seed) -> Non
 def test_undo_requires_the_same_user_and_permission(root: Client, client_of: ClientOf, seeded: Seed) -> None:
     other = editor(client_of, seeded)
     offer = offered(disable(root, seeded.echo))
-    assert "This cannot be undone any more." in said(press_undo(other, offer))
+    assert "This can no longer be undone." in said(press_undo(other, offer))
     own = offered(disable(other, Tool.objects.get(name="add")))
     seeded.viewer.user_permissions.remove(Permission.objects.get(codename="publish_entries"))
     assert press_undo(other, own).status_code == 403
@@ -132,7 +132,7 @@ def test_undo_requires_the_same_user_and_permission(root: Client, client_of: Cli
 def test_invalid_undo_note_is_refused(root: Client, seeded: Seed, make: Callable[[], str]) -> None:
     note = make()
     disable(root, seeded.echo)
-    assert "Nothing was undone. This cannot be undone any more." in said(
+    assert "Nothing was undone. This can no longer be undone." in said(
         press_undo(root, (page("tool", "undo"), note))
     )
     assert not Tool.objects.get(pk=seeded.echo.pk).enabled
@@ -141,7 +141,7 @@ def test_invalid_undo_note_is_refused(root: Client, seeded: Seed, make: Callable
 def test_expired_undo_note_is_refused(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
     offer = offered(disable(root, seeded.echo))
     monkeypatch.setattr(undo, "SECONDS", -1)
-    assert "This cannot be undone any more." in said(press_undo(root, offer))
+    assert "This can no longer be undone." in said(press_undo(root, offer))
 
 
 def test_undo_requires_post_and_csrf_token(root: Client, seeded: Seed) -> None:
@@ -179,10 +179,10 @@ def deleted(client: Client, user: Any, **more: Any) -> tuple[SavedSearch, tuple[
 def test_deleted_search_is_restored_to_its_address(viewer: Client, seeded: Seed) -> None:
     search, offer = deleted(viewer, seeded.viewer)
     assert offer[0] == reverse("admin:mcp_app_message_search_undo")
-    assert "is back." in said(press_undo(viewer, offer))
+    assert "was restored." in said(press_undo(viewer, offer))
     back = SavedSearch.objects.get()
     assert (back.pk, back.name, back.text, back.user) == (search.pk, "slow <b>", "ms:>1s", seeded.viewer)
-    assert "is there again already" in said(press_undo(viewer, offer))
+    assert "was already restored" in said(press_undo(viewer, offer))
 
 
 def test_restored_search_is_shared_only_if_still_permitted(viewer: Client, seeded: Seed) -> None:
@@ -202,7 +202,7 @@ def test_deleted_search_is_restored_only_for_its_owner_without_name_clash(
     root: Client, viewer: Client, seeded: Seed
 ) -> None:
     _, offer = deleted(viewer, seeded.viewer)
-    assert "cannot be undone any more" in said(press_undo(root, offer))
+    assert "can no longer be undone" in said(press_undo(root, offer))
     SavedSearch.objects.create(user=seeded.viewer, name="slow <b>", text="tool:echo")
-    assert "You have a search with the name" in said(press_undo(viewer, offer))
+    assert "You already have a search named" in said(press_undo(viewer, offer))
     assert SavedSearch.objects.get().text == "tool:echo"

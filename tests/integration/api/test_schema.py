@@ -68,6 +68,11 @@ def test_anonymous_docs_request_redirects_to_login(client: Client, db: None) -> 
     assert (answer.status_code, answer["Location"]) == (302, "/admin/login/?next=/api/docs/")
 
 
+def test_root_leads_browsers_to_the_docs_page(root: Client) -> None:
+    answer = root.get("/api/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (answer.status_code, answer["Location"]) == (302, "/api/docs/")
+
+
 def test_every_link_of_the_root_resolves(root: Client) -> None:
     told = root.get("/api/").json()
     assert told["user"] == "the-superuser"

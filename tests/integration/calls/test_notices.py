@@ -39,7 +39,7 @@ def test_pending_call_is_mailed(nonce: str) -> None:
         work_beside_a_mail(server, box, nonce)
         eventually(lambda: box.mails, 20, "the mail")
         [text] = box.texts
-        assert "asks for approved_work" in text
+        assert "requests approval to run approved_work" in text
         assert "/admin/mcp_app/call/" in text
 
 

@@ -58,14 +58,14 @@ def test_page_shows_whether_a_key_is_needed(auth: str, public_url: str, needed: 
         page = shown(client)
         document = client.get("/server.json").json()
     assert ("YOUR_API_KEY" in page, "Ask an administrator" in page) == (needed, needed)
-    assert ("From this machine no key is needed." in page) != needed
+    assert ("Clients on this machine need no key." in page) != needed
     assert ("headers" in document["remotes"][0]) == needed
 
 
 @settings_with(OAUTH=True)
 def test_page_shows_no_key_with_oauth(client: Client) -> None:
     page = unescape(shown(client))
-    assert "Give your client this address and no key" in page
+    assert "Give your client this address without a key" in page
     assert f"claude mcp add --transport http django-mcp {PUBLIC}/mcp</pre>" in page
     assert "headers" not in client.get("/server.json").json()["remotes"][0]
 

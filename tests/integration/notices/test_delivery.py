@@ -84,7 +84,7 @@ def test_one_mail_lists_and_links_all_pending_calls(box: Mailbox, decider: Any, 
     [text] = box.texts
     assert f"https://mcp.example.com/admin/mcp_app/call/{other.pk}/change/" in text
     assert f"/call/{seeded.undecided_call.pk}/change/" in text
-    assert "asks for burn" in text
+    assert "requests approval to run burn" in text
     assert "hunter2" not in text
     assert "Dune" not in text
     assert box.mails[0]["To"] == "decider@example.com"
@@ -102,7 +102,7 @@ def test_tasks_within_a_minute_are_sent_together(box: Mailbox, decider: Any, see
     later()
     assert look() == 1
     assert len(box.mails) == 2
-    assert "10 things wait for you" in box.mails[1]["Subject"]
+    assert "10 items need your attention" in box.mails[1]["Subject"]
 
 
 def test_arguments_are_sent_only_if_configured_and_redacted(box: Mailbox, decider: Any) -> None:
@@ -158,7 +158,7 @@ def test_failed_webhook_is_retried_and_its_error_shown(posts: Posts, decider: An
     assert len(posts.requests) == delivery.MOST_TRIES
     assert len({headers["webhook-id"] for headers, _ in posts.requests}) == 1
     channel = NotificationChannel.objects.get()
-    assert channel.error == "The address answered 500."
+    assert channel.error == "The address responded with status 500."
     assert look() == 0  # Given up; the next task is sent again.
     assert len(posts.requests) == delivery.MOST_TRIES
     posts.status = 200
@@ -236,7 +236,7 @@ def test_drafts_and_new_errors_are_sent_to_their_reviewers(box: Mailbox, seeded:
     assert look() == 1
     [text] = box.texts
     assert "New error in burn" in text
-    assert "Draft of the tool later" in text
+    assert "Unpublished draft of tool later" in text
     assert "hunter2" not in text
 
 
@@ -253,16 +253,16 @@ def test_stuck_calls_and_expiring_keys_are_sent_once_to_permitted_users(
         choose(user=user, way="email", kinds=[STUCK, KEYS])
     assert look() == 1
     [text] = box.texts
-    assert f"The call of {seeded.running_call.tool} lost its worker" in text
-    assert f"The call of {seeded.waiting_call.tool} has waited 15 minutes for a worker" in text
-    assert f"The API key {seeded.key.name} ends on" in text
+    assert f"Stuck call of {seeded.running_call.tool}: its worker was lost" in text
+    assert f"Stuck call of {seeded.waiting_call.tool}: waiting for a worker for 15 minutes" in text
+    assert f"API key {seeded.key.name} expires on" in text
     assert f"https://mcp.example.com/admin/mcp_app/apikey/{seeded.key.pk}/change/" in text
     later()
     assert look() == 0
 
 
 def test_test_mail_is_sent_at_once_and_leaves_pending_tasks(box: Mailbox, decider: Any) -> None:
-    assert send_test(user=decider, way="email") == "Save your choice first."
+    assert send_test(user=decider, way="email") == "Save the settings first."
     choose(user=decider, way="email", kinds=[APPROVALS])
     assert send_test(user=decider, way="email") == ""
     assert "Wait a few seconds" in send_test(user=decider, way="email")
@@ -276,8 +276,8 @@ def test_test_mail_is_sent_at_once_and_leaves_pending_tasks(box: Mailbox, decide
 def test_webhook_test_reports_delivery_errors(posts: Posts, decider: Any) -> None:
     choose(user=decider, way="webhook", kinds=[], address=posts.url)
     posts.status = 500
-    assert send_test(user=decider, way="webhook") == "The address answered 500."
-    assert NotificationChannel.objects.get().error == "The address answered 500."
+    assert send_test(user=decider, way="webhook") == "The address responded with status 500."
+    assert NotificationChannel.objects.get().error == "The address responded with status 500."
     NotificationChannel.objects.update(error_at=clock.utcnow() - delivery.TEST_PAUSE)
     posts.status = 200
     assert send_test(user=decider, way="webhook") == ""
@@ -286,4 +286,4 @@ def test_webhook_test_reports_delivery_errors(posts: Posts, decider: Any) -> Non
 
 @pytest.mark.parametrize("way", ["browser", "webhook", "pigeon"])
 def test_channel_without_an_address_cannot_be_tested(way: str, decider: Any) -> None:
-    assert send_test(user=decider, way=way) == "Save your choice first."
+    assert send_test(user=decider, way=way) == "Save the settings first."

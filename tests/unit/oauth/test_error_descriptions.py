@@ -103,15 +103,15 @@ REFUSED: list[tuple[str, Callable[[Program], Any], str, str, str]] = [
     ("wrong verifier", lambda p: code(p, code_verifier="x" * 43), "invalid_grant", "code_verifier", "log in"),
     ("wrong redirect", lambda p: code(p, redirect_uri=OTHER), "invalid_request", "address", "add it again"),
     ("wrong resource", lambda p: code(p, resource=OTHER), "invalid_target", "resource", RESOURCE),
-    ("unknown client", lambda p: code(p, client_id="unknown"), "invalid_client", "not known", "Register"),
-    ("missing client", lambda p: code(p, client_id=None), "invalid_client", "not known", "Register"),
+    ("unknown client", lambda p: code(p, client_id="unknown"), "invalid_client", "unknown", "Register"),
+    ("missing client", lambda p: code(p, client_id=None), "invalid_client", "unknown", "Register"),
     ("machine grant", lambda p: p.token(grant_type="client_credentials"),
-     "invalid_client", "not", "Register"),
+     "invalid_client", "unknown", "Register"),
     ("missing refresh token", lambda p: p.token(grant_type="refresh_token"),
      "invalid_request", "no refresh", "Send"),
     ("unknown refresh token", lambda p: p.refresh(SECRET), "invalid_grant", "unknown", "Log in"),
     ("reused refresh token", reused_refresh, "invalid_grant", "used before", "Log in"),
-    ("disabled client", switched_off, "invalid_client", "switched off", "administrator"),
+    ("disabled client", switched_off, "invalid_client", "disabled", "administrator"),
     ("scope not granted", lambda p: refresh(p, scope="mcp:admin"), "invalid_scope", "none", "log in"),
     ("refresh, wrong resource", lambda p: refresh(p, resource=OTHER), "invalid_target", "resource", RESOURCE),
     ("missing secret", secret_client, "invalid_client", "secret", "administrator"),
@@ -120,14 +120,14 @@ REFUSED: list[tuple[str, Callable[[Program], Any], str, str, str]] = [
     ("machine, no resource", lambda p: machine(p, resource=None), "invalid_target", "resource", RESOURCE),
     ("machine, wrong resource", lambda p: machine(p, resource=OTHER), "invalid_target", "resource", RESOURCE),
     ("machine, scope", lambda p: machine(p, scope="mcp:admin"), "invalid_scope", "none", "administrator"),
-    ("machine, unknown scope", lambda p: machine(p, scope="x"), "invalid_scope", "none", "Leave"),
+    ("machine, unknown scope", lambda p: machine(p, scope="x"), "invalid_scope", "none", "Omit"),
     ("machine, secret", lambda p: machine(p, client_secret=SECRET),
      "invalid_client", "secret", "administrator"),
     ("machine, code", lambda p: machine(p, grant_type="refresh_token", refresh_token=SECRET),
      "unauthorized_client", "may not", "client_credentials"),
     ("revoke: empty", revoke, "invalid_request", "no token", "Send"),
     ("revoke: unknown client", lambda p: revoke(p, token=SECRET, client_id="x"),
-     "invalid_client", "not known", "Register"),
+     "invalid_client", "unknown", "Register"),
     ("revoke: in URL", lambda p: p.post("/oauth/revoke?a=b", {"token": SECRET, "client_id": p.client_id}),
      "invalid_request", "address", "body"),
     ("revoke: not a form", raw(REVOKE, b"{}", "application/json"), "invalid_request", "body", FORM),
@@ -207,12 +207,12 @@ def test_authorization_error_explains_problem_and_remedy(
 @pytest.mark.parametrize(
     ("changed", "problem", "remedy"),
     [
-        ({"client_id": None}, "names no client", "Send client_id"),
-        ({"client_id": "unknown"}, "does not know", "add it again"),
+        ({"client_id": None}, "no client_id", "Send client_id"),
+        ({"client_id": "unknown"}, "unknown", "add it again"),
         ({"client_id": "https://127.0.0.1/c.json"}, "could not be read", "OAUTH_DOCUMENTS"),
         ({"client_id": "https://client.example/"}, "must be", "https address with a path"),
         ({"redirect_uri": OTHER}, "did not register", "add it again"),
-        ({"redirect_uri": None}, "where to send", "Send redirect_uri"),
+        ({"redirect_uri": None}, "no redirect address", "Send redirect_uri"),
         ({"redirect_uri": ["http://a.example/", OTHER]}, "Duplicate", "once"),
         ({"state": "x" * 9_000}, "too long", "Start again"),
     ],
@@ -232,7 +232,7 @@ def test_error_page_explains_problem_and_remedy(
 
 def test_denial_is_explained(program: Program) -> None:
     told = sent_back(program.decide(program.ask(), "deny"))
-    check(told["error_description"], "did not allow", "Ask again")
+    check(told["error_description"], "denied", "Try again")
 
 
 def test_unaccepted_host_and_disabled_registration_name_administrator(
@@ -273,4 +273,4 @@ def test_basic_authentication_error_is_explained() -> None:
     form = urlencode({"grant_type": "refresh_token", "refresh_token": SECRET})
     answer = wire.post(TOKEN, form, content_type=FORM, headers={"Authorization": "Basic eDp5"})
     assert answer.status_code == 401
-    check(json.loads(answer.content)["error_description"], "not known", "Register")
+    check(json.loads(answer.content)["error_description"], "unknown", "Register")

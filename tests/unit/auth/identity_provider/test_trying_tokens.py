@@ -61,7 +61,7 @@ def test_list_shows_reason_for_missing_keys(
     external(OAUTH_ISSUER=f"{provider.issuer}/elsewhere")
     fetched()
     page = operator.get(LIST).content.decode()
-    assert "This process has no keys of the provider yet." in page
+    assert "This process has not fetched keys yet." in page
     assert "Last error: " in page
 
 
@@ -70,7 +70,7 @@ def test_trial_of_valid_token_shows_user_without_creating_it(
 ) -> None:
     token = provider.token(aud="api://mcp", sub="person-1", groups=["ops"], scope="mcp mcp:tools")
     page = tried(operator, token)
-    for words in ("Accepted.", "person-1", "a user is made", "mcp mcp:tools", "MCP operator"):
+    for words in ("Accepted.", "person-1", "a user is created", "mcp mcp:tools", "MCP operator"):
         assert words in page
     assert not ExternalIdentity.objects.exists()
     assert list(get_user_model().objects.values_list("username", flat=True)) == ["olga"]
@@ -84,9 +84,9 @@ def test_known_user_is_named_and_inactive_user_is_refused(
     token = provider.token(aud="api://mcp", sub="person-1")
     page = tried(operator, token)
     assert "grace" in page
-    assert "a user is made" not in page
+    assert "a user is created" not in page
     get_user_model().objects.filter(pk=user.pk).update(is_active=False)
-    assert "grace, who is not active and is refused" in tried(operator, token)
+    assert "grace, who is deactivated and therefore refused" in tried(operator, token)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_known_user_is_named_and_inactive_user_is_refused(
     [
         ({"aud": "api://other"}, "another audience"),
         ({"exp": 1_000_000_000}, "expired"),
-        ({"scope": "openid"}, "no scope of ours"),
+        ({"scope": "openid"}, "none of the scopes of this server"),
         ({"iss": "https://evil.example"}, "another issuer"),
         ({"cnf": {"jkt": "x"}}, "proof of possession"),
     ],

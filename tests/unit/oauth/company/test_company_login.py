@@ -23,7 +23,7 @@ CALLBACK = f"{BASE}/accounts/company/callback/"
 
 def test_login_page_offers_company_login_and_password(company: Company) -> None:
     page = company.browser.get("/accounts/login/", {"next": "/oauth/authorize?a=1&b=2"}).content.decode()
-    assert "Sign in with&nbsp;<bdi>Example Inc.</bdi>" in page
+    assert "Log in with&nbsp;<bdi>Example Inc.</bdi>" in page
     assert "/accounts/company/login/?next=%2Foauth%2Fauthorize%3Fa%3D1%26b%3D2" in page
     assert 'name="password"' in page
 
@@ -270,7 +270,7 @@ def seen_by_an_operator() -> str:
 def test_admin_shows_provider_before_first_login(company: Company) -> None:
     page = seen_by_an_operator()
     assert company.provider.issuer in page
-    assert "This process has not heard from it yet" in page
+    assert "This process has not contacted it yet" in page
     assert "Last login: none yet." in page
     assert company.provider.asked == []
 

@@ -133,7 +133,10 @@ def test_wrong_code_does_not_set_up_app(person: Any) -> None:
     visitor = Visitor("ada")
     visitor.log_in()
     app = App(visitor.secret())
-    assert "Is the clock of your device right?" in visitor.give(app.wrong(), SET_UP).content.decode()
+    assert (
+        "Check that the clock of your device is correct."
+        in visitor.give(app.wrong(), SET_UP).content.decode()
+    )
     assert not has_factor(person)
     assert visitor.give(app.code(), SET_UP).status_code == 200
     assert has_factor(person)
