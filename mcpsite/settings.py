@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from csp import constants as csp
 
 from mcp_app.conf import Settings as _Settings
-from mcpsite import bundles as _bundles
 from mcpsite import databases as _databases
 from mcpsite import environment as _environment
 from mcpsite import unfold as _unfold
+from mcpsite.frame import bundles as _bundles
 from mcpsite.http.compression import weak_etag as _weak_etag
 from mcpsite.processes import data_folder as _data_folder
 from mcpsite.processes.own_code import own_apps as _own_apps
@@ -64,7 +64,7 @@ MIDDLEWARE = [
     "mcpsite.http.compression.CompressionMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    *(["mcpsite.http.bundles.BundlesMiddleware"] if _BUNDLED else []),
+    *(["mcpsite.frame.middleware.BundlesMiddleware"] if _BUNDLED else []),
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -33,6 +33,6 @@ def landmarks(html: SafeString) -> SafeString:
 @register.simple_tag(takes_context=True)
 def mcp_places(context: template.Context, app_list: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the apps that Django's own admin lists, as the groups of the skin's sidebar."""
-    from mcpsite.places import grouped
+    from mcpsite.frame.places import grouped
 
     return grouped(context["request"], app_list) if app_list else app_list

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from mcpsite.bundles import BUNDLES, FOLDER, MODULES, RECORD, Bundle, are_current, digest, source
+from mcpsite.frame.bundles import BUNDLES, FOLDER, MODULES, RECORD, Bundle, are_current, digest, source
 from tests.clients import node
 
 IMPORTED = re.compile(

@@ -10,7 +10,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 from playwright.sync_api import Response, Route, expect
 
-from mcpsite.bundles import FOLDER, FOLDERS, RECORD, are_current
+from mcpsite.frame.bundles import FOLDER, FOLDERS, RECORD, are_current
 from tests.browser import bundles
 from tests.browser.conftest import Visit, Visitor
 from tests.clients import node
@@ -101,7 +101,7 @@ def test_edited_source_replaces_the_bundles(tmp_path: Path, monkeypatch: pytest.
     edited = tmp_path / "mcp_app" / "keys.js"
     edited.parent.mkdir()
     edited.write_text("// edited")
-    monkeypatch.setattr("mcpsite.bundles.FOLDERS", (tmp_path, *FOLDERS))
+    monkeypatch.setattr("mcpsite.frame.bundles.FOLDERS", (tmp_path, *FOLDERS))
     assert "mcp_app/keys.js" in recorded
     assert not are_current()
 

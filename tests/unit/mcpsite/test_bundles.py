@@ -9,8 +9,8 @@ import pytest
 from django.http import HttpResponse
 from django.test import RequestFactory
 
-from mcpsite import bundles
-from mcpsite.http.bundles import BundlesMiddleware
+from mcpsite.frame import bundles
+from mcpsite.frame.middleware import BundlesMiddleware
 
 SKINNED = """<head><link href="/static/unfold/css/styles.css" rel="stylesheet">
 <link rel="stylesheet" href="/static/mcp_app/admin.css"><link rel="icon" href="/static/mcp_app/icon.svg">

@@ -13,7 +13,7 @@ from django.templatetags.static import static
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.html import format_html, format_html_join
 
-from mcpsite.bundles import BUNDLES, Bundle
+from mcpsite.frame.bundles import BUNDLES, Bundle
 
 TAG = re.compile(
     r'<(?:link\b[^>]*?\bhref|script\b[^>]*?\bsrc)="([^"#?]*)((?:#[^"]*)?)"[^>]*>(?:\s*</script>)?',

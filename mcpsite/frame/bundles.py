@@ -14,7 +14,7 @@ from typing import Final
 
 import unfold
 
-PACKAGE: Final = Path(__file__).resolve().parent
+PACKAGE: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = PACKAGE / "bundled"
 # The file with the hash of each source.
 RECORD: Final = "sources.json"
