@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -153,8 +153,8 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
         Tile("Median duration", seconds_text(total.p50),
              f"95 of 100 within {seconds_text(total.p95)}", url=shown.figures_url),
     ]  # fmt: skip
-    if total.failed >= MANY_FAILED and total.failed >= total.all * FAILED_SHARE:
-        shown.verdict.tasks.append(_failing(found))
+    if _is_much(total.failed, total.all):
+        shown.verdict.tasks += _failing(found, shown.at)
     if total.all:
         shown.charts = [_calls_chart(found, shown.at), _errors_chart(found), _duration_chart(found)]
     elif conf.get().message_log and conf.get().redis_url:
@@ -163,13 +163,23 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
     shown.more_tools = found.more_tools
 
 
-def _failing(found: Traffic) -> Reason:
-    """Return the task for a high error rate. It names the tool that causes more than half of the failures."""
-    total = found.total
-    text = f"{share_text(total.error_rate)} of calls failed: {total.failed:,} of {total.all:,}"
-    most = [name for name, calls in found.tools if name != OTHER and calls.failed * 2 > total.failed]
-    text += "".join(f", most of them in {marked(name)}" for name in most)
-    return Reason(f"{text} ({found.period.title.lower()})", _messages(found, outcome=FAILED))
+def _is_much(failed: int, calls: int) -> bool:
+    return failed >= MANY_FAILED and failed >= calls * FAILED_SHARE
+
+
+def _failing(found: Traffic, now: datetime) -> Iterator[Reason]:
+    """Yield a task if many calls failed without a mistake of the caller.
+
+    It names the tool that causes more than half of these failures.
+    """
+    total, mistakes = found.total, traffic.mistakes_in(found.period, now)
+    failed = total.failed - mistakes.get("", 0)
+    if not _is_much(failed, total.all):
+        return
+    text = f"{share_text(failed / total.all)} of calls failed: {failed:,} of {total.all:,}"
+    faults = {name: calls.failed - mistakes.get(name, 0) for name, calls in found.tools if name != OTHER}
+    text += "".join(f", most of them in {marked(name)}" for name, each in faults.items() if each * 2 > failed)
+    yield Reason(f"{text} ({found.period.title.lower()})", reverse("admin:mcp_app_message_errors"))
 
 
 def _messages(found: Traffic, **narrowed: str) -> str:

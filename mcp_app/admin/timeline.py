@@ -20,10 +20,11 @@ from mcp_app.interface.summary import summary
 from mcp_app.interface.text import indented_json, visible_block
 from mcp_app.message_log.counts.figures import Expected, expected
 from mcp_app.message_log.counts.refusals import RefusalCount, refusal_counts
-from mcp_app.message_log.pages import ANSWERED, FAILED, TEXT_WINDOW, Tally, find, tally
+from mcp_app.message_log.pages import ANSWERED, ERRORS, FAILED, TEXT_WINDOW, Tally, find, tally
 from mcp_app.message_log.search.language import LONGEST, parse, term_of, without
 from mcp_app.message_log.search.times import NotATime, begin_of, end_of
 from mcp_app.models import Message
+from mcp_app.observability.incidents import StoredException, number_in
 from mcp_app.protocol.messages.trace_context import TraceContext, read
 
 PAGE_SIZE = 50
@@ -151,6 +152,22 @@ class Pane(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """The unexpected exception behind an answer. ``pane`` is None if the message log has no details of it."""
+
+    number: str
+    pane: Pane | None
+
+    @classmethod
+    def of(cls, answer: str, exception: str | None) -> Failure | None:
+        """Return the exception behind an answer, or None if the answer names no incident."""
+        raised, number = StoredException.read(exception), number_in(answer)
+        if raised is None:
+            return cls(number, None) if number else None
+        return cls(number, Pane(visible_block(raised.text), len(raised.text), cut=False))
+
+
+@dataclass(frozen=True, slots=True)
 class TimelineRow:
     """A message for display, with its request and answer side by side. ``said`` is its summary."""
 
@@ -158,6 +175,13 @@ class TimelineRow:
     request: Pane | None
     answer: Pane | None
     said: str
+
+    @property
+    def failure(self) -> Failure | None:
+        """The unexpected exception because of which the request failed, or None."""
+        if self.message.outcome not in ERRORS:
+            return None
+        return Failure.of(self.message.answer, self.message.exception)
 
     @property
     def mark(self) -> Mark | None:

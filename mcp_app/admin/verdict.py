@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from django.db.models import F, Value
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_app.admin.calls.approval import waiting_count
@@ -20,12 +21,14 @@ from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.database import clock
 from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
 from mcp_app.interface.text import marked
-from mcp_app.message_log.counts.error_groups import LAST_SEEN, new_since
-from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Session, Tool
+from mcp_app.message_log.counts.error_groups import LAST_SEEN
+from mcp_app.message_log.triage import needing_attention, state_of
+from mcp_app.models import Draft, ErrorGroup, Prompt, Resource, ResourceTemplate, Session, Tool
 
 # Maximum number of rows counted, because the first page must be fast.
 MOST_COUNTED: Final = 1_000
-NEW_ERROR: Final = timedelta(days=1)
+# The first word about an error in these states. All others are new.
+ERROR_STATES: Final = {"regressed": "Regressed", "worse": "Worsened"}
 # Maximum number of new errors that are listed, and maximum length of the example of each.
 NAMED_ERRORS: Final = 3
 SAID: Final = 120
@@ -42,7 +45,10 @@ class Reason:
 
 @dataclass(slots=True)
 class ServerStatus:
-    """The status. ``faults`` keep the server from working. ``tasks`` are those that the user can complete."""
+    """The status. ``faults`` keep the server from working. ``tasks`` are those that the user can complete.
+
+    Tasks are ordered by severity: failures of tools first, then waiting calls, then maintenance.
+    """
 
     faults: list[Reason] = field(default_factory=list)
     tasks: list[Reason] = field(default_factory=list)
@@ -52,7 +58,7 @@ class ServerStatus:
         """The status as a short phrase."""
         if self.faults:
             return "Degraded"
-        return "The server works." if self.tasks else "Well"
+        return "Healthy" if self.tasks else "All systems operational"
 
     @property
     def sentence(self) -> str:
@@ -60,8 +66,8 @@ class ServerStatus:
         if self.faults:
             return "The server cannot do all of its work."
         if self.tasks:
-            return _counted(len(self.tasks), "thing waits", "things wait") + " for somebody:"
-        return "Nothing is wrong here, and nothing waits for you."
+            return _counted(len(self.tasks), "item needs", "items need") + " attention:"
+        return "Nothing needs your attention."
 
     @property
     def tone(self) -> str:
@@ -74,9 +80,9 @@ class ServerStatus:
 def tasks_of(request: HttpRequest) -> list[Reason]:
     """Return the pending tasks that this user may complete."""
     return [
-        *_approvals(request),
+        *_errors(request),
         *_stuck_calls(request),
-        *_new_errors(request),
+        *_approvals(request),
         *_drafts(request),
         *_changed_definitions(request),
         *_ending_keys(request),
@@ -122,23 +128,37 @@ def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
         yield Reason(text, f"{_page('call')}?state=accepted")
 
 
-def _new_errors(request: HttpRequest) -> Iterator[Reason]:
+def _errors(request: HttpRequest) -> Iterator[Reason]:
+    """Yield tasks for failures that are new, regressed or worse. Mistakes of callers are not among them."""
     if not request.user.has_perm("mcp_app.view_message"):
         return
-    # All errors of these groups happened in this period, because the groups are new.
-    groups = new_since(clock.utcnow() - NEW_ERROR).order_by("-count", *LAST_SEEN)
+    now = clock.utcnow()
+    groups = needing_attention(now).select_related("assignee").order_by("-count", *LAST_SEEN)
     shown = list(groups[: NAMED_ERRORS + 1])
     for group in shown[:NAMED_ERRORS]:
-        times = "once" if group.count == 1 else f"{group.count:,} times"
-        # An example is shown, because variable values have been removed from the group's text. A group
-        # without text has no example, because it contains different errors.
-        said = f": {marked(group.example.strip().partition(NEW_LINE)[0])[:SAID]}" if group.words else ""
-        text = f"New error in {marked(group.tool or group.method)}, {times} since yesterday{said}"
-        yield Reason(text, reverse("admin:mcp_app_message_error", args=[group.pk]))
+        yield Reason(_error_text(group, now), reverse("admin:mcp_app_message_error", args=[group.pk]))
     if len(shown) > NAMED_ERRORS:
         more = groups[:MOST_COUNTED].count() - NAMED_ERRORS
-        text = _counted(more, "more error is", "more errors are") + " new since yesterday, none more frequent"
+        text = _counted(more, "more error", "more errors")
         yield Reason(text, f"{reverse('admin:mcp_app_message_errors')}?order=count")
+
+
+def _error_text(group: ErrorGroup, now: datetime) -> str:
+    state = ERROR_STATES.get(state_of(group), "New")
+    times = "once" if group.count == 1 else f"{group.count:,} times"
+    to = "" if group.assignee is None else f", assigned to {marked(group.assignee.get_username())}"
+    # A group without text has no example, because it contains different errors.
+    example = group.raised.text if group.raised else group.example
+    said = f": {marked(example.strip().partition(NEW_LINE)[0])[:SAID]}" if group.words else ""
+    seen = _time(group.first_at, now)
+    return f"{state} error in {marked(group.tool or group.method)}, first seen {seen}, {times}{to}{said}"
+
+
+def _time(at: datetime, now: datetime) -> str:
+    """Return a time of today as ``01:28``, and any other time with its date."""
+    local = timezone.localtime(at)
+    today = local.date() == timezone.localtime(now).date()
+    return local.strftime("%H:%M" if today else "%Y-%m-%d %H:%M")
 
 
 def _drafts(request: HttpRequest) -> Iterator[Reason]:

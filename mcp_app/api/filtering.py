@@ -15,7 +15,8 @@ from rest_framework.request import Request
 from mcp_app.api.formats import DateTimeField
 from mcp_app.auth.api_keys import key_states, login_name
 from mcp_app.catalogue.sources import lookup
-from mcp_app.models import Message
+from mcp_app.message_log.triage import ENDED_MUTE, UNRESOLVED
+from mcp_app.models import Message, Triage
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.refusals import Code
 from mcp_app.protocol.versions import LEGACY
@@ -105,8 +106,32 @@ class MessageFilter(serializers.Serializer[Any]):
     direction = _choice(Message.Direction.choices)
     outcome = _choice(Message.Outcome.choices)
     refusal = _choice([code.value for code in Code])
+    incident = _text(8)
     since = _moment()
     until = _moment()
+
+
+class ErrorFilter(serializers.Serializer[Any]):
+    """Filters of errors."""
+
+    state = _choice(["unresolved", "muted", "resolved"])
+    is_fault = serializers.BooleanField(required=False)
+    method = _text(120)
+    tool = _text(128)
+    since = _moment("last_at__gte")
+    until = _moment("last_at__lte")
+
+    def narrow(self, rows: Any) -> Any:
+        """Filter errors. The states are the same as in the admin."""
+        asked = dict(self.validated_data)
+        match asked.pop("state", None):
+            case "unresolved":
+                rows = rows.filter(UNRESOLVED)
+            case "muted":
+                rows = rows.filter(triage=Triage.MUTED).exclude(ENDED_MUTE)
+            case "resolved":
+                rows = rows.filter(triage=Triage.RESOLVED)
+        return rows.filter(**asked)
 
 
 class CallFilter(serializers.Serializer[Any]):

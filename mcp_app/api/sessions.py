@@ -1,4 +1,4 @@
-"""Views of sessions, which can be ended, and of the message log."""
+"""Views of sessions, which can be ended."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from mcp_app.api.base import ApiViewSet
-from mcp_app.api.filtering import MessageFilter, SessionFilter, asked
+from mcp_app.api.filtering import SessionFilter
 from mcp_app.api.formats import RowSerializer
 from mcp_app.api.openapi import described
-from mcp_app.api.paging import LogPages
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import StateConflict
-from mcp_app.models import Message, Session
+from mcp_app.models import Session
 from mcp_app.sessions.services import end_session_now
 
 
@@ -72,53 +71,3 @@ class SessionViews(ApiViewSet):
         if session.ended_at is not None or not end_session_now(session_id=session.pk, actor=request.user):
             raise StateConflict("The session has already ended.")
         return self.retrieve(request, session.pk)
-
-
-class MessageListed(RowSerializer[Message]):
-    """A logged message without its payload."""
-
-    session_id = serializers.CharField(allow_null=True)
-
-    class Meta:
-        model = Message
-        fields: Any = (
-            "id", "at", "session_id", "direction", "kind", "method", "request_id", "target", "outcome",
-            "code", "refusal", "duration_ms", "principal", "process", "skipped",
-        )  # fmt: skip
-
-
-class MessageShown(MessageListed):
-    """A logged message. A request includes its response.
-
-    `payload` and `answer` are JSON texts, redacted and possibly truncated.
-    """
-
-    class Meta(MessageListed.Meta):
-        fields = (*MessageListed.Meta.fields, "payload", "answer")
-
-
-class MessageViews(ApiViewSet):
-    """The message log."""
-
-    queryset = Message.objects.all()
-    serializer_class = MessageListed
-    filters = MessageFilter
-    pagination_class = LogPages
-    lookup_value_converter = "int"
-    needs = {"list": seeing("message"), "retrieve": seeing("message")}
-
-    def list(self, request: Request) -> Response:
-        """List all messages.
-
-        Returns messages without their payloads, newest first. A page can have fewer than `limit` messages
-        even if there are more pages.
-        """
-        narrowed = asked(MessageFilter, request, "cursor", "limit").validated_data
-        pages: Any = self.paginator
-        found = pages.paginate_log(narrowed, request, without=("payload", "answer"))
-        return self.get_paginated_response(self.get_serializer(found, many=True).data)
-
-    @described(responses=MessageShown)
-    def retrieve(self, request: Request, pk: int) -> Response:
-        """Retrieve a message."""
-        return Response(MessageShown(self.get_object()).data)

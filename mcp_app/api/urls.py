@@ -8,8 +8,10 @@ from rest_framework.routers import SimpleRouter
 from mcp_app.api.calls import CallViews
 from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
 from mcp_app.api.keys import AuditViews, KeyViews
+from mcp_app.api.log.errors import ErrorViews
+from mcp_app.api.log.messages import MessageViews
 from mcp_app.api.schema import Docs, Nothing, Root, Schema
-from mcp_app.api.sessions import MessageViews, SessionViews
+from mcp_app.api.sessions import SessionViews
 from mcp_app.api.transfer import Export, Import
 
 app_name = "mcp_api"
@@ -21,6 +23,7 @@ router.register("resources", ResourceViews, "resources")
 router.register("templates", TemplateViews, "templates")
 router.register("sessions", SessionViews, "sessions")
 router.register("messages", MessageViews, "messages")
+router.register("errors", ErrorViews, "errors")
 router.register("calls", CallViews, "calls")
 router.register("keys", KeyViews, "keys")
 router.register("audit", AuditViews, "audit")

@@ -29,6 +29,7 @@ _AUDITOR = frozenset(f"view_{model}" for model in _LOOKED_AT)
 _OPERATOR = _AUDITOR | {
     "change_session",
     "change_call",
+    "triage_errors",
     "decide_call",
     "try_entries",
     "change_connection",

@@ -14,6 +14,7 @@ from mcp_app.console.line import Line
 from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
 from mcp_app.interface.text import code_point, indented_json, marked, replace_hidden
 from mcp_app.models import Call, Message
+from mcp_app.observability.incidents import StoredException
 from mcp_app.protocol.call_state import TERMINAL, shown_state
 
 # Maximum number of characters shown. Larger than any logged payload, even after indentation.
@@ -27,11 +28,7 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
     request = request_of(line) if running else None
     return {
         "row": line.row(),
-        "blocks": [
-            {"title": title, "text": block(text)}
-            for title, text in (("message", line.payload), ("answer", line.answer))
-            if text
-        ],
+        "blocks": [{"title": title, "text": block(text)} for title, text in _texts(line) if text],
         "related": [other.row() for other in others],
         "request": request if user.has_perm("mcp_app.change_call") else None,
         "links": {
@@ -48,6 +45,12 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
             "tool": tool_page(user, method=line.method, target=line.target) or _refused_tool_page(line, user),
         },
     }
+
+
+def _texts(line: Line) -> list[tuple[str, str]]:
+    """Return the texts of a line with their titles. The cause of a failure comes first."""
+    raised = StoredException.read(line.exception)
+    return [("exception", raised.text if raised else ""), ("message", line.payload), ("answer", line.answer)]
 
 
 def block(text: str) -> str:

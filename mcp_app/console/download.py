@@ -56,6 +56,8 @@ def record(line: Line) -> dict[str, Any]:
         "process": line.process,
         "message": _value(line.payload),
         "answer": _value(line.answer),
+        "incident": line.incident,
+        "exception": _value(line.exception or ""),
         "skipped_before": line.skipped,
     }
 

@@ -106,6 +106,19 @@ def find(key: str) -> Line | None:
     return line
 
 
+def exception_of(incident: str) -> str | None:
+    """Return the stored JSON of an incident's exception, or None if it is in neither database nor queue."""
+    rows = Message.objects.filter(incident=incident).values_list("exception", flat=True)
+    if (found := rows.first()) is not None:
+        return found
+    batches, _ = _pending()
+    for _, batch in batches:
+        for _, number, exception in batch.get("incidents", ()):
+            if number == incident:
+                return str(exception)
+    return rows.first()  # It may have been stored after the first look-up.
+
+
 def stored(key: str) -> Message | None:
     """Return the stored row with a key, or None."""
     place = LinePosition.parse(key)

@@ -31,6 +31,8 @@ class Line:
         "at",
         "client",
         "direction",
+        "exception",
+        "incident",
         "kind",
         "method",
         "ms",
@@ -56,10 +58,12 @@ class Line:
         pk: int | None,
         skipped: int,
         refusal: str = "",
+        incident: str = "",
+        exception: str | None = None,
     ):
         """Set the fields, given in the order of the message log.
 
-        The ``refusal`` code is stored beside them.
+        The ``refusal`` code, the number of an ``incident`` and its ``exception`` are stored beside them.
         """
         (
             self.session,
@@ -80,6 +84,8 @@ class Line:
         self.pk = pk
         self.skipped = skipped
         self.refusal = refusal
+        self.incident = incident
+        self.exception = exception
         # Set by the feed only if a search needs it. The line itself contains only the session's id.
         self.client = ""
         self._encoded = b""
@@ -135,7 +141,9 @@ class Line:
 def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
     """Yield the lines in a batch of the queue."""
     refusals = dict(batch.get("refusals", ()))
+    incidents = {number: tuple(told) for number, *told in batch.get("incidents", ())}
     for number, fields in enumerate(batch["lines"]):
+        incident, exception = incidents.get(number, ("", None))
         yield Line(
             fields,
             process=batch["process"],
@@ -143,6 +151,8 @@ def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
             pk=None,
             skipped=batch["skipped"] if number == 0 else 0,
             refusal=refusals.get(number, ""),
+            incident=incident,
+            exception=exception,
         )
 
 
@@ -169,6 +179,8 @@ def line_of(message: Message) -> Line:
         pk=message.pk,
         skipped=message.skipped,
         refusal=message.refusal or "",
+        incident=message.incident or "",
+        exception=message.exception,
     )
 
 

@@ -27,6 +27,7 @@ urlpatterns = [
     path("messages/", views.messages, name="messages"),
     path("messages/lines.json", views.lines, name="lines"),
     path("messages/one.json", views.message, name="message"),
+    path("messages/incidents/<slug:number>.json", views.incident, name="incident"),
     path("messages/download/", views.download, name="download"),
     path("sessions/<session_id:session_id>/", views.session, name="session"),
     path("sessions/<session_id:session_id>/now.json", views.session_now, name="session_now"),

@@ -15,7 +15,7 @@ from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.console import history
 from mcp_app.console.access import MESSAGES, SESSIONS
-from mcp_app.console.detail import detail, running_calls
+from mcp_app.console.detail import block, detail, running_calls
 from mcp_app.console.download import TYPES, written
 from mcp_app.console.session_rows import background_calls, session_row, session_rows
 from mcp_app.execution.services import cancel_request
@@ -24,6 +24,7 @@ from mcp_app.interface.text import marked
 from mcp_app.message_log.pages import tally
 from mcp_app.message_log.search.language import DIRECTIONS, KEYS, STATUS, parse
 from mcp_app.models import Session
+from mcp_app.observability.incidents import StoredException
 from mcp_app.protocol.messages.methods import every_method
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.services import end_session_now
@@ -187,6 +188,14 @@ def message(request: HttpRequest) -> HttpResponse:
     if line is None:
         return JsonResponse({"note": "There is no such message, or not any more."}, status=404)
     return JsonResponse(detail(line, request.user))
+
+
+@_for(MESSAGES)
+@require_safe
+def incident(request: HttpRequest, number: str) -> HttpResponse:
+    """Return the exception behind an incident number as JSON. Its text is "" if the log does not have it."""
+    raised = StoredException.read(history.exception_of(number))
+    return JsonResponse({"text": block(raised.text) if raised else ""})
 
 
 @_for(MESSAGES)

@@ -63,5 +63,13 @@ def replay_page(user: Any, *, method: str, kind: str, target: str, pk: int | Non
         return None
 
 
+def incident_page(number: str) -> str | None:
+    """Return the address of the exception behind an incident number, if the project serves the console."""
+    try:
+        return reverse("mcp_console:incident", args=[number])
+    except NoReverseMatch:
+        return None
+
+
 def _tool(name: str) -> int | None:
     return Tool.objects.filter(name=name).values_list("pk", flat=True).first()

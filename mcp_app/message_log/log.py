@@ -20,6 +20,7 @@ import orjson
 from mcp_app.conf import Settings
 from mcp_app.database import clock
 from mcp_app.message_log.rollup_cells import RollupCells
+from mcp_app.observability import incidents
 from mcp_app.observability.redaction import Redactor, as_far_as_kept
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
@@ -43,6 +44,7 @@ MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 # Kinds of lines that mark the state of a request: long-running, waiting, or a resumed stream. They are not
 # messages and are not counted.
 MARKS = frozenset({"running", "waiting", "resumed"})
+FAILURES = frozenset({"error", "tool_error"})
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 
 # Indexes into a pending line, and into its facts. A line is a plain tuple, because a named tuple takes six
@@ -236,6 +238,7 @@ class MessageLog:
                 await self._streams.messages.push(encoded)
             except StreamsError:
                 return
+            incidents.forget(incident.number for _, incident in _incidents(self._pending[:lines]))
             self._skipped.subtract(skipped)
             self._handed_on += lines
             self._pending_bytes -= _size(self._pending[:lines])
@@ -266,11 +269,20 @@ class MessageLog:
             # Older workers expect lines without a refusal code, so the codes are stored beside the lines.
             if refusals := _refusals(self._pending[: len(lines)]):
                 batch["refusals"] = refusals
+            if exceptions := self._exceptions(self._pending[: len(lines)]):
+                batch["incidents"] = exceptions
             encoded = orjson.dumps(batch)
             if len(encoded) <= BATCH_BYTES or len(facts) + len(lines) <= 1:
                 return encoded, skipped, len(facts), len(lines)
             # Escaping made the lines longer than estimated, so the batch is halved.
             facts, lines = facts[: (len(facts) + 1) // 2], lines[: len(lines) // 2]
+
+    def _exceptions(self, lines: list[tuple[Any, ...]]) -> list[tuple[int, str, str]]:
+        """Return the incidents that are answers of lines: index, number and redacted details."""
+        return [
+            (index, incident.number, incident.encoded(self._redactor, lines[index][PAYLOAD]))
+            for index, incident in _incidents(lines)
+        ]
 
     def _next_lines(self) -> list[list[Any]]:
         """Return the next lines in their stored form, approximately as many as fit into one batch."""
@@ -337,6 +349,11 @@ def _size(lines: list[tuple[Any, ...]]) -> int:
 def _refusals(lines: list[tuple[Any, ...]]) -> list[tuple[int, str]]:
     """Return the index and the refusal code of each line that is a refused call."""
     return [(number, line[REFUSAL]) for number, line in enumerate(lines) if line[REFUSAL]]
+
+
+def _incidents(lines: list[tuple[Any, ...]]) -> list[tuple[int, incidents.Incident]]:
+    """Return the incidents that the answers of failed requests name, each with the index of its line."""
+    return incidents.named_in(line[ANSWER] if line[OUTCOME] in FAILURES else b"" for line in lines)
 
 
 def _searched(lines: list[tuple[Any, ...]], limit: int) -> list[bytes]:

@@ -13,6 +13,8 @@ from mcp_app.models.rollup import BOUNDS
 from mcp_app.protocol.messages.methods import METHODS, OTHER
 
 MINUTE: Final = 60
+# The name in place of a method under which errors are counted again that are mistakes of callers.
+MISTAKES: Final = "mistakes"
 TOOL_CHARACTERS: Final = 128
 # Indexes of the numbers in a cell: messages, messages missing from the log, milliseconds, and the first
 # bucket.
@@ -58,6 +60,11 @@ class RollupCells:
         if ms is not None:
             cell[MS] += ms
             cell[FIRST_BUCKET + bucket_of(ms)] += 1
+
+    def add_mistake(self, at: float, tool: str, outcome: str) -> None:
+        """Count a failed call again, as a mistake of its caller."""
+        tool = tool[:TOOL_CHARACTERS] or OTHER
+        self._cell((int(at) // MINUTE * MINUTE, MISTAKES, tool, outcome))[COUNT] += 1
 
     def add_unknown(self, at: float, count: int) -> None:
         """Count messages that are missing from the log and whose kind is unknown."""

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Field, Q, QuerySet, Sum
 
 from mcp_app.message_log.pages import ERRORS
-from mcp_app.message_log.rollup_cells import MINUTE, percentile
+from mcp_app.message_log.rollup_cells import MINUTE, MISTAKES, percentile
 from mcp_app.message_log.rollups import DAY, HOUR, TEN_MINUTES, time_kept
 from mcp_app.models import Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
@@ -184,6 +184,13 @@ def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Ca
     ):
         points[at].add(outcome, count, buckets)
     return list(points.items())
+
+
+def mistakes_in(period: Period, now: datetime) -> dict[str, int]:
+    """Return the number of failed calls that were mistakes of callers, by tool, with "" for all tools."""
+    first, *_, last = period.starts(now)
+    rows = Rollup.objects.filter(span=period.span, at__gte=first, at__lte=last, method=MISTAKES)
+    return dict(rows.order_by().values_list("tool").annotate(number=Sum("count")))
 
 
 def calls_of(cells: Q) -> QuerySet[Rollup]:

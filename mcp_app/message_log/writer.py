@@ -27,7 +27,7 @@ from mcp_app.database.forking import undivided
 from mcp_app.message_log import rollup_cells as cells
 from mcp_app.message_log import rollups
 from mcp_app.message_log.counts import callers, error_groups
-from mcp_app.message_log.log import MARKS
+from mcp_app.message_log.log import FAILURES, MARKS
 from mcp_app.message_log.retention import IDLE
 from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.models import ApiKey, LogCursor, Message, Session
@@ -63,7 +63,10 @@ class Counted:
         at = message.at.timestamp()
         self.tally.add(at, message.method, message.target, message.outcome, message.duration_ms)
         self.callers.add(message, at)
-        self.errors.add(message)
+        if message.outcome in FAILURES:
+            self.errors.add(message)
+            if message.method == "tools/call" and not error_groups.is_fault(message):
+                self.tally.add_mistake(at, message.target, message.outcome)
 
     def merge(self, other: Counted) -> None:
         """Add the counts of ``other``."""
@@ -158,6 +161,8 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
         message.position = f"{batch_id}-{number}"
     for number, code in batch.get("refusals", ()):
         messages[number].refusal = _storable(code)
+    for number, incident, exception in batch.get("incidents", ()):
+        messages[number].incident, messages[number].exception = incident, _storable(exception)
     if messages:
         for message in messages:
             if message.kind not in MARKS:

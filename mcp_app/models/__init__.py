@@ -5,7 +5,7 @@ from mcp_app.models.audit import AuditEvent, audit, audit_each
 from mcp_app.models.call import Approval, Call, TaskWait
 from mcp_app.models.catalogue import ENTRY_KINDS, Prompt, Resource, ResourceTemplate, StoredSource, Tool
 from mcp_app.models.draft import Draft
-from mcp_app.models.errors import ErrorGroup, ErrorHour
+from mcp_app.models.errors import ErrorGroup, ErrorHour, Triage
 from mcp_app.models.notification import NotificationChannel
 from mcp_app.models.personal import SavedSearch, TimeZoneChoice
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
@@ -45,6 +45,7 @@ __all__ = [
     "TaskWait",
     "TimeZoneChoice",
     "Tool",
+    "Triage",
     "audit",
     "audit_each",
 ]

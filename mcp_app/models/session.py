@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.observability.incidents import StoredException
 
 
 class Session(models.Model):
@@ -81,6 +82,10 @@ class Message(models.Model):
     code = models.IntegerField(null=True)
     # None in most rows, and in rows written by a version that did not know refusal codes.
     refusal = models.CharField(max_length=24, null=True, help_text="Why a call did not begin.")  # noqa: DJ001
+    # None unless application code raised an unexpected exception: its number in the answer, and its details
+    # as JSON (``observability.incidents``), redacted like the log.
+    incident = models.CharField(max_length=8, null=True, help_text="Number of an exception.")  # noqa: DJ001
+    exception = models.TextField(null=True, help_text="Class, message and frames of an exception.")  # noqa: DJ001
     duration_ms = models.FloatField(null=True)
     principal = models.CharField(max_length=120, blank=True)
     process = models.CharField(max_length=60, blank=True)
@@ -103,10 +108,18 @@ class Message(models.Model):
             models.Index(
                 fields=["refusal", "-id"], name="mcp_message_refusal", condition=Q(refusal__isnull=False)
             ),
+            models.Index(
+                fields=["incident"], name="mcp_message_incident", condition=Q(incident__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.method or self.kind} {self.request_id}".strip()
+
+    @property
+    def raised(self) -> StoredException | None:
+        """The unexpected exception of application code because of which the request failed, or None."""
+        return StoredException.read(self.exception)
 
 
 class LogCursor(models.Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.urls import NoReverseMatch, reverse
@@ -19,15 +19,15 @@ from mcp_app.execution.call_log import redactor
 from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
 from mcp_app.interface.text import marked
-from mcp_app.message_log.counts.error_groups import new_since
-from mcp_app.models import Call, Draft
+from mcp_app.message_log.triage import needing_attention, state_of
+from mcp_app.models import Call, Draft, Triage
 from mcp_app.protocol.call_state import State
 
 APPROVALS, STUCK, ERRORS, DRAFTS, KEYS = "approvals", "stuck", "errors", "drafts", "keys"
 KINDS: Final = {
     APPROVALS: "calls waiting for approval",
     STUCK: "stuck background calls",
-    ERRORS: "new errors",
+    ERRORS: "new and returned errors",
     DRAFTS: "unpublished drafts",
     KEYS: "API keys that expire soon",
 }
@@ -41,7 +41,8 @@ PERMISSIONS: Final = {
 }
 # Maximum number of tasks per kind. The linked page shows the others.
 MOST: Final = 200
-NEW_ERROR: Final = timedelta(days=1)
+# What happened to an error that was resolved or muted.
+CAME_BACK: Final = {"regressed": "happened again after it was resolved", "worse": "got worse while muted"}
 SAID: Final = 120
 LONGEST_ARGUMENTS: Final = 2_000
 
@@ -62,7 +63,7 @@ class Attention:
 
 def present(kinds: Collection[str]) -> list[Attention]:
     """Return all open tasks of these kinds, whichever user may act on them."""
-    found = {APPROVALS: _approvals, STUCK: _stuck, ERRORS: _errors, DRAFTS: _drafts, KEYS: _keys}
+    found = {ERRORS: _errors, STUCK: _stuck, APPROVALS: _approvals, DRAFTS: _drafts, KEYS: _keys}
     return [need for kind, find in found.items() if kind in kinds for need in find()]
 
 
@@ -103,10 +104,17 @@ def _approvals() -> Iterator[Attention]:
 
 
 def _errors() -> Iterator[Attention]:
-    for group in new_since(clock.utcnow() - NEW_ERROR)[:MOST]:
+    for group in needing_attention(clock.utcnow()).order_by("-first_at")[:MOST]:
         # The text of the error is left out, because it may contain arguments.
-        text = f"New error in {marked(group.tool or group.method)}"
-        yield Attention(ERRORS, f"error:{group.pk}", text, _page("message_error", group.pk))
+        state, name = state_of(group), marked(group.tool or group.method)
+        # An error that was triaged and came back is another task than when it was new.
+        key = f"error:{group.pk}" if state == Triage.OPEN else f"error:{group.pk}:{_stamp(group.triaged_at)}"
+        text = f"Error in {name} {CAME_BACK[state]}" if state in CAME_BACK else f"New error in {name}"
+        yield Attention(ERRORS, key, text, _page("message_error", group.pk))
+
+
+def _stamp(at: datetime | None) -> str:
+    return "" if at is None else f"{at.timestamp():.0f}"
 
 
 def _drafts() -> Iterator[Attention]:

@@ -15,6 +15,7 @@ LONGEST: Final = 200
 
 # Finds the first text in an answer that was cut and is therefore not valid JSON.
 _FIRST_TEXT: Final = re.compile(r'"(?:text|message)"\s*:\s*("(?:[^"\\]|\\.){0,600})')
+_INTERNAL: Final = re.compile(r'"error"\s*:\s*\{\s*"code"\s*:\s*-32603\b')
 # These patterns match quoted values, addresses, ids and words with digits. Each alternative starts at a
 # word boundary and reads each character once, so matching takes linear time. The look-behind follows the
 # quote, because the regular expression engine searches fast for alternatives that begin with a fixed
@@ -35,6 +36,11 @@ def message_in(answer: str) -> str:
     """Return at most LONGEST_WORDS characters of the text of a logged error answer, or ""."""
     # An answer may contain an escaped NUL, which PostgreSQL cannot store in text.
     return _message_in(answer)[:LONGEST_WORDS].replace("\x00", "\N{SYMBOL FOR NULL}")
+
+
+def is_internal_error(answer: str) -> bool:
+    """Return True if a logged answer is the JSON-RPC error of a fault of the server."""
+    return _INTERNAL.search(answer, 0, LONGEST_READ) is not None
 
 
 def _message_in(answer: str) -> str:

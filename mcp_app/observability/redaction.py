@@ -37,6 +37,12 @@ _LOWERING = bytes.maketrans(_UPPER, _UPPER.lower())
 # Because of the look-behind, each word is tried only once, however long it is.
 _PAIR = re.compile(r"(?<![\w-])([\w-]{1,64})=([^\s&;#\"']+)")
 
+# A pair as JSON and Python write it. Such text is often part of a string: a result, an exception's message.
+_QUOTED_PAIR = re.compile(
+    r"""(?P<quote>["'])(?P<name>[\w-]{1,64})(?P=quote)(?P<colon>\s{0,8}:\s{0,8})"""
+    r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|["'][^\n]*|[^\s,}\])]+)"""
+)
+
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
@@ -111,10 +117,16 @@ class Redactor:
     def text(self, value: str) -> str:
         """Return ``value`` without bearer credentials, API keys, passwords in URLs and secret parameters."""
         value = _URL_PASSWORD.sub(rf"\1:{MARK}", _BEARER.sub(MARK, value))
-        return _PAIR.sub(self._pair, value) if "=" in value else value
+        if "=" in value:
+            value = _PAIR.sub(self._pair, value)
+        return _QUOTED_PAIR.sub(self._quoted_pair, value) if ":" in value else value
 
     def _pair(self, found: re.Match[str]) -> str:
         return f"{found[1]}={MARK}" if self.is_secret(found[1]) else found[0]
+
+    def _quoted_pair(self, found: re.Match[str]) -> str:
+        quote, name, colon = found["quote"], found["name"], found["colon"]
+        return f"{quote}{name}{quote}{colon}{quote}{MARK}{quote}" if self.is_secret(name) else found[0]
 
     def value(self, value: Any) -> Any:
         """Return a copy of a JSON value without its secrets."""

@@ -5,4 +5,4 @@ from __future__ import annotations
 from mcpsite.settings import *  # noqa: F403
 from mcpsite.settings import INSTALLED_APPS as _APPS
 
-INSTALLED_APPS = [*_APPS, "tests.browser.bench_app"]
+INSTALLED_APPS = [*_APPS, "tests.browser.bench_app", "tests.browser.crash_app"]

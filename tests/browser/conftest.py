@@ -310,14 +310,15 @@ def visit(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visi
 
 
 @contextmanager
-def peopled(web_processes: int) -> Iterator[LiveServer]:
+def peopled(web_processes: int, settings: str = "", *, crashes: bool = False) -> Iterator[LiveServer]:
     """Start the real server with the demo, a worker and users; assert at the end that its logs show no
-    trouble.
+    trouble. With ``crashes``, entries may crash.
     """
-    with LiveServer(web_processes=web_processes, worker=True) as live:
+    named = {"settings": settings} if settings else {}
+    with LiveServer(web_processes=web_processes, worker=True, **named) as live:
         live.shell("from tests.samples.admin_seed import people; people()")
         yield live
-        assert live.trouble() == []
+        assert live.trouble(crashes=crashes) == []
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,8 @@ print(json.dumps({
     "apikey": [("own", key.get(name="laptop").pk), ("hostile", key.get(prefix="<b>mcp_x").pk)],
     "session": [("own", f"{0:032x}"), ("hostile", f"{9:032x}")],
     "message": [("own", Message.objects.filter(request_id="63").get().pk),
-                ("hostile", Message.objects.filter(kind="<b>x</b>").get().pk)],
+                ("hostile", Message.objects.filter(kind="<b>x</b>").get().pk),
+                ("crash", Message.objects.get(incident="00000001").pk)],
     "call": [("own", Call.objects.get(retry_of=None, tool="echo").pk.hex),
              ("running", Call.objects.get(tool="count", state="running").pk.hex),
              ("hostile", Call.objects.get(outcome="error").pk.hex),
@@ -38,7 +39,7 @@ print(json.dumps({
     "approval": [],
     "person": get_user_model().objects.get(username="viewer").pk,
     "error": [(name, ErrorGroup.objects.filter(words__startswith=words).first().pk)
-              for name, words in (("own", "Shelf"), ("hostile", "<script>"))],
+              for name, words in (("own", "Shelf"), ("hostile", "<script>"), ("crash", "app."))],
     "auditevent": [("hostile", AuditEvent.objects.latest("pk").pk)],
 }))
 """

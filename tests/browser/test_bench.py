@@ -45,7 +45,7 @@ def server() -> Iterator[LiveServer]:
     """Start two web processes and a worker, with the demo and the entries of bench_app."""
     with LiveServer(web_processes=2, worker=True, settings="tests.browser.bench_settings") as live:
         yield live
-        assert live.trouble() == []
+        assert live.trouble(crashes=True) == []
 
 
 @pytest.fixture(scope="module")
@@ -434,3 +434,24 @@ last = Session.objects.filter(client_name="Test bench").latest("created_at")
 print(last.principal, last.end_reason)
 """
     eventually(lambda: "/bench ended by the client" in server.shell(code), 10, "the end of the session")
+
+
+def test_crash_shows_its_exception_in_the_bench_and_on_its_pages(bench: Open, server: LiveServer) -> None:
+    for name, number in (("customer", "x"), ("customer_later", "x"), ("customer", "C-2")):
+        page = bench("tool", name)
+        page.page.get_by_label("number", exact=False).first.fill(number)
+        page.run()
+        page.ends("tool error")
+        shown = page.part("output").locator("[data-failure] pre")
+        expect(shown).to_be_visible()
+        expect(shown).to_contain_text("ValueError" if number == "x" else "KeyError: 'C-2'")
+        expect(shown).to_contain_text("tests/browser/crash_app/mcp.py:")
+        expect(shown).to_contain_text("in name_of")
+        assert "hunter2" not in page.page.content()
+        assert "\u202e" not in page.part("output").inner_text()
+        if number == "x":
+            expect(shown).to_contain_text("U+202E")
+        assert page.trouble == []
+    call = server.shell("from mcp_app.models import Call; print(Call.objects.get(tool='customer_later').pk)")
+    page.goto(f"/admin/mcp_app/call/{call.strip()}/change/")
+    expect(page.page.locator("[data-failure] pre")).to_contain_text("in customer_later")

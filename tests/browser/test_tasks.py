@@ -133,9 +133,10 @@ def task(presses: int) -> Callable[[Work], Work]:
 @task(0)
 def see_whether_all_is_well(at: Operator) -> None:
     verdict = at.page.locator("[data-part=verdict]")
-    expect(verdict).to_contain_text("The server works.")
+    expect(verdict).to_contain_text("Healthy")
     expect(verdict).to_contain_text("for approval")
-    expect(verdict).to_contain_text("New error in calculate")
+    expect(verdict).to_contain_text("New error in customer")
+    expect(verdict).not_to_contain_text("calculate")
 
 
 @task(2)
@@ -204,6 +205,30 @@ def replay_a_call_in_the_bench(at: Operator) -> None:
     at.press(at.link("Replay"))
     at.hands.press(at.button("Run"))
     expect(at.page.locator("[data-bench-comparison]")).to_be_visible(timeout=SLOW)
+
+
+@task(4)
+def find_why_a_customer_got_an_error_and_repeat_the_call(at: Operator) -> None:
+    at.press(at.link("KeyError: 'C-9'", exact=False))
+    why = at.page.locator("[data-failure] pre").first
+    expect(why).to_contain_text("KeyError: 'C-9'")
+    expect(why).to_contain_text("tests/browser/crash_app/mcp.py:")
+    expect(why).to_contain_text("in name_of")
+    at.hands.press(at.page.locator(".mcp-message summary").first)
+    at.press(at.link("Open message", exact=False))
+    expect(at.page.locator("[data-failure] pre")).to_contain_text("KeyError: 'C-9'")
+    at.press(at.link("Replay"))
+    expect(at.page.get_by_label("number", exact=False).first).to_have_value("C-9")
+
+
+@task(1)
+def tell_two_crashes_of_one_tool_apart(at: Operator) -> None:
+    at.follow("Errors")
+    rows = at.page.locator(".mcp-errors tbody tr", has_text="customer")
+    expect(rows).to_have_count(2)
+    for kind in ("ValueError", "KeyError"):
+        expect(rows.filter(has_text=kind)).to_have_count(1)
+    assert "hunter2" not in at.page.content()
 
 
 @task(6)
@@ -433,7 +458,7 @@ def save_a_search_and_open_it_again(at: Operator) -> None:
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
     """Start one server for all tasks, with their rows."""
-    with peopled(web_processes=1) as live:
+    with peopled(web_processes=1, settings="tests.browser.crash_settings", crashes=True) as live:
         yield live
 
 
@@ -449,12 +474,14 @@ def orion(server: LiveServer, secret: str) -> Iterator[Mcp]:
     """Return a client with a failed call, a slow call and a pending call."""
     with closing(_client(server, "Orion Desktop", secret)) as made:
         made.tool("calculate", expression="1/0")
+        made.tool("customer", number="nine")
+        made.tool("customer", number="C-9")
         made.tool("count", to=3, delay_seconds=0.4)
         with made.open_call("tools/call", {"name": "waits_first", "arguments": {"to": 2}}) as waits:
             waits.cut()
         made.tool("echo", text="stored")
         stored = "from mcp_app.models import ErrorGroup; print(ErrorGroup.objects.count())"
-        eventually(lambda: server.shell(stored).strip().endswith("1"), 60, "the error is stored")
+        eventually(lambda: server.shell(stored).strip().endswith("3"), 60, "the errors are stored")
         yield made
 
 

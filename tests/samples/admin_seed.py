@@ -527,6 +527,16 @@ def group_errors() -> None:
                  target=("web_scrape", ALL_HOSTILE[:128])[number % 2])
             for at in range(0, 90, number + 1)
         ]  # fmt: skip
+    for number, kind in enumerate(("ValueError", f"app.{ALL_HOSTILE[:60]}")):
+        exception = {
+            "type": kind, "message": ALL_HOSTILE,
+            "frames": [{"file": "shop/mcp.py", "line": 42, "function": ALL_HOSTILE[:80], "module": "shop.mcp",
+                        "own": True, "offset": 2, "omitted": number}],
+        }  # fmt: skip
+        failed.append(
+            call(None, 2_000 + number, outcome="tool_error", target="web_scrape", incident=f"{number:08x}",
+                 exception=json.dumps(exception), at=timezone.now() - timedelta(hours=number))
+        )  # fmt: skip
     for message in failed:
         errors.add(message)
     noted = error_groups.Errors()

@@ -369,9 +369,14 @@ class LiveServer:
             program.log.read_text(errors="replace") for program in programs if program.log.exists()
         )
 
-    def trouble(self) -> list[str]:
-        """Return log lines that must never occur."""
-        return [line for line in self.logs().splitlines() if any(mark in line for mark in TROUBLE)]
+    def trouble(self, *, crashes: bool = False) -> list[str]:
+        """Return log lines that must never occur. With ``crashes``, entries may crash."""
+        lines = self.logs().splitlines()
+        return [
+            line
+            for before, line in zip(["", *lines], lines, strict=False)
+            if any(mark in line for mark in TROUBLE) and not (crashes and "Incident" in before)
+        ]
 
     def stop(self) -> None:
         if self._shell is not None:

@@ -14,13 +14,14 @@ import orjson
 from mcp_app.admin.calls.approval import TONES as DECISION_TONES
 from mcp_app.admin.calls.approval import time_left, waited_for_approval
 from mcp_app.admin.markup import span
-from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
+from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Failure, Pane, pane
 from mcp_app.database import clock as database_clock
 from mcp_app.execution.background.reaper import PUBLISH_SECONDS
 from mcp_app.execution.call_log import CallLogPage, Progress, log_page, redactor, write_position
 from mcp_app.execution.stored.records import LONGEST_LEASE
 from mcp_app.interface.text import marked
-from mcp_app.models import AuditEvent, Call
+from mcp_app.models import AuditEvent, Call, Message
+from mcp_app.observability.incidents import number_in
 from mcp_app.protocol.call_state import State, is_terminal, shown_state
 from mcp_app.streams.base import Position, StreamsUnavailable
 
@@ -56,6 +57,15 @@ def content(call: Call, *, whole: bool) -> CallContent:
         pane(clean.message(call.arguments.encode("utf-8", "replace"), WHOLE), limit),
         pane(clean.message(call.answer.encode("utf-8", "replace"), WHOLE), limit),
     )
+
+
+def failure_of(call: Call) -> Failure | None:
+    """Return the unexpected exception because of which a call failed, from the message log, or None."""
+    number = number_in(call.answer)
+    if not number:
+        return None
+    stored = Message.objects.filter(incident=number, target=call.tool).values_list("exception", flat=True)
+    return Failure.of(call.answer, stored.first())
 
 
 def waited(call: Call) -> timedelta | None:

@@ -25,6 +25,7 @@ from mcp_app.catalogue.access import Giver, givers_of, holder_of, permission_of,
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
+from mcp_app.interface.links import incident_page
 from mcp_app.interface.text import marked
 from mcp_app.models import Message
 
@@ -181,6 +182,7 @@ class BenchAdmin(CallersPages):
             "messageUrl": reverse(f"{self.admin_site.name}:mcp_app_message_change", args=[0])
             if may_read
             else None,
+            "incidentUrl": incident_page("0" * 8) if may_read else None,
             "preset": self.preset_link(request, entry),
             "runs": runs(request.user, subject_of(self.kind, key)) if may_read else [],
             **self._prefill(request, entry),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -14,14 +15,16 @@ from django.utils.http import urlencode
 
 from mcp_app.admin.charts import Chart, bars, ceiling, touches
 from mcp_app.admin.figures.page import ViewChoice
+from mcp_app.admin.figures.triage import STATES
 from mcp_app.admin.markup import number_text
-from mcp_app.admin.timeline import TimelineRow, row
+from mcp_app.admin.timeline import Failure, TimelineRow, row
 from mcp_app.database import clock
 from mcp_app.message_log.counts.error_groups import LAST_SEEN, messages_of, new_since
 from mcp_app.message_log.rollups import HOUR
-from mcp_app.models import ErrorGroup, ErrorHour, Message
+from mcp_app.message_log.triage import NEW, muted, state_of, unresolved
+from mcp_app.models import ErrorGroup, ErrorHour, Message, Triage
+from mcp_app.observability.incidents import StoredException
 
-NEW: Final = timedelta(days=1)
 WEEK: Final = timedelta(days=7)
 BIN: Final = timedelta(hours=6)
 PAGE: Final = 50
@@ -29,8 +32,16 @@ PAGE: Final = 50
 LAST_PAGE: Final = 100
 MOST_MESSAGES: Final = 10
 LONGEST_EXAMPLE: Final = 200
+VIEWS: Final = {
+    "": ("Unresolved", "No unresolved errors."),
+    "new": ("New", "No errors were first seen in the last 24 hours."),
+    "mine": ("Assigned to you", "No unresolved errors are assigned to you."),
+    "muted": ("Muted", "No muted errors."),
+    "resolved": ("Resolved", "No resolved errors."),
+    "all": ("All", "The log has no errors."),
+}
 ORDERS: Final = {
-    "": ("Last seen", LAST_SEEN),
+    "": ("Last seen", ("-is_fault", *LAST_SEEN)),
     "count": ("Most often", ("-count", "pk")),
     "first": ("First seen", ("-first_at", "pk")),
 }
@@ -43,6 +54,7 @@ class Group:
     row: ErrorGroup
     url: str
     is_new: bool
+    state: str
     curve: str
     in_week: int
 
@@ -57,10 +69,32 @@ class Group:
         return f"{self.row.count:,}"
 
     @property
+    def label(self) -> tuple[str, str] | None:
+        """The label of the state and its tone, or None for an open error."""
+        return STATES.get(self.state)
+
+    @property
+    def raised(self) -> StoredException | None:
+        """The newest exception of a group of unexpected exceptions, or None."""
+        return self.row.raised
+
+    @property
+    def origin(self) -> str:
+        """The position in the code at which the newest exception was raised, or ""."""
+        at = self.raised.origin if self.raised else None
+        return at.where if at else ""
+
+    @property
     def example(self) -> str:
         """The first line of the newest error, or "" if it equals the group's text."""
-        said = self.row.example.strip().partition("\n")[0][:LONGEST_EXAMPLE]
+        newest = self.raised.message if self.raised else self.row.example
+        said = newest.strip().partition("\n")[0][:LONGEST_EXAMPLE]
         return said if self.row.words and said != self.row.words else ""
+
+    @property
+    def failure(self) -> Failure | None:
+        """The newest exception for display, or None."""
+        return Failure.of(self.row.example, self.row.exception) if self.row.exception else None
 
     @property
     def outcome(self) -> str:
@@ -75,7 +109,7 @@ class ErrorList:
     groups: list[Group]
     views: list[ViewChoice]
     orders: list[ViewChoice]
-    only_new: bool
+    empty: str
     earlier: str = ""
     later: str = ""
 
@@ -93,25 +127,40 @@ class ErrorPage:
 def error_list(request: HttpRequest) -> ErrorList:
     """Return a page of the list of error groups, in the requested order.
 
-    By default, it contains only the groups first seen in the last day.
+    By default, it contains the groups that are neither muted nor resolved, faults first.
     """
     now = clock.utcnow()
-    only_new, order = request.GET.get("show") != "all", request.GET.get("order", "")
-    order = order if order in ORDERS else ""
-    show, page = "new" if only_new else "all", _page(request.GET.get("p", ""))
-    rows = new_since(now - NEW) if only_new else ErrorGroup.objects.all()
+    show, order = request.GET.get("show", ""), request.GET.get("order", "")
+    show, order = show if show in VIEWS else "", order if order in ORDERS else ""
+    page = _page(request.GET.get("p", ""))
+    rows = _shown(show, request.user, now).select_related("assignee")
     found = list(rows.order_by(*ORDERS[order][1])[(page - 1) * PAGE : page * PAGE + 1])
     shown = found[:PAGE]
     hours = _hours([each.pk for each in shown], now)
     return ErrorList(
         [_group(each, hours[each.pk], now) for each in shown],
-        [_choice(title, name, order, name == show)
-         for name, title in (("new", "New since yesterday"), ("all", "All"))],
+        [_choice(title, name, order, name == show) for name, (title, _) in VIEWS.items()],
         [_choice(title, show, name, name == order) for name, (title, _) in ORDERS.items()],
-        only_new,
+        VIEWS[show][1],
         earlier=_url(show, order, page - 1) if page > 1 else "",
         later=_url(show, order, page + 1) if len(found) > PAGE else "",
     )  # fmt: skip
+
+
+def _shown(show: str, user: Any, now: datetime) -> QuerySet[ErrorGroup]:
+    """Return the error groups of one of the VIEWS."""
+    match show:
+        case "new":
+            return new_since(now - NEW)
+        case "muted":
+            return muted()
+        case "resolved":
+            return ErrorGroup.objects.filter(triage=Triage.RESOLVED)
+        case "mine":
+            return unresolved().filter(assignee=user)
+        case "all":
+            return ErrorGroup.objects.all()
+    return unresolved()
 
 
 def _page(asked: str) -> int:
@@ -144,7 +193,7 @@ def _group(group: ErrorGroup, hours: dict[datetime, int], now: datetime) -> Grou
     drawn = bars([("bad", bins)], ceiling(max(bins)))
     curve = drawn[0].path if drawn else ""
     url = reverse("admin:mcp_app_message_error", args=[group.pk])
-    return Group(group, url, group.first_at >= now - NEW, curve, sum(bins))
+    return Group(group, url, group.first_at >= now - NEW, state_of(group), curve, sum(bins))
 
 
 def error_page(group: ErrorGroup) -> ErrorPage:

@@ -17,18 +17,21 @@ from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.figures.errors import error_list, error_page
 from mcp_app.admin.figures.page import csv_name, figures
 from mcp_app.admin.figures.table import as_csv
+from mcp_app.admin.figures.triage import ErrorTriage, triage_part
 from mcp_app.admin.long_lists import name_callers, name_clients
 from mcp_app.admin.personal.saved_searches import SavedSearches
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
 from mcp_app.catalogue.access import obstacle_of
 from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
 from mcp_app.interface.text import marked
+from mcp_app.message_log.counts.error_groups import kind_of
+from mcp_app.message_log.pages import ERRORS
 from mcp_app.models import Call, ErrorGroup, Message, Session
 from mcp_app.protocol.messages.methods import every_method
 
 
 @admin.register(Message)
-class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
+class MessageAdmin(ErrorTriage, SavedSearches, RowPageAdmin[Message]):
     """Admin pages of the message log, and of the statistics and errors counted from it."""
 
     def get_urls(self) -> list[URLPattern]:
@@ -78,15 +81,16 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         """Show a group of errors with its newest messages."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        group = ErrorGroup.objects.filter(pk=digest).first()
+        group = ErrorGroup.objects.select_related("assignee").filter(pk=digest).first()
         if group is None:
-            self.message_user(request, "This group of errors is not kept any more.", messages.WARNING)
+            self.message_user(request, "This error is no longer stored.", messages.WARNING)
             return HttpResponseRedirect(self.page_url("errors"))
         error = error_page(group)
         _name(row.message for row in error.messages)
         context = {
             **self.object_context(request, f"Error in {marked(group.tool or group.method)[:60]}"),
             "error": error,
+            "triage": triage_part(group, request.user),
             "opens_sessions": self.may_open(request, Session),
             "across_sessions": True,
         }
@@ -125,6 +129,7 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
             "trace": trace_of(message.payload),
             "opens_sessions": self.may_open(request, Session),
             "opens_calls": self.may_open(request, Call),
+            "error_url": _error_page(message),
             "address": request.build_absolute_uri(self.page_url("change", message)),
             **_pages_of(message, request.user),
             **_refused_tool(message, request.user),
@@ -152,6 +157,17 @@ def _pages_of(message: Message, user: Any) -> dict[str, str | None]:
         ),
         "tool_url": tool_page(user, method=method, target=target),
     }
+
+
+def _error_page(message: Message) -> str | None:
+    """Return the address of the page of similar errors, or None if the message is not an error."""
+    if message.outcome not in ERRORS:
+        return None
+    named = (message.method, message.target, message.outcome, message.answer, message.exception)
+    digest = kind_of(*named).digest
+    if not ErrorGroup.objects.filter(pk=digest).exists():
+        return None
+    return reverse("admin:mcp_app_message_error", args=[digest])
 
 
 def _refused_tool(message: Message, user: Any) -> dict[str, str]:

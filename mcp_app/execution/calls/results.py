@@ -19,6 +19,7 @@ from mcp_app.execution.calls.json_values import (
     plain_text,
     settle,
 )
+from mcp_app.observability import incidents
 from mcp_app.protocol.errors import InternalError
 from mcp_app.protocol.refusals import META
 
@@ -60,8 +61,13 @@ def unexpected(method: str, target: str) -> InternalError:
 
 
 def incident(logger: logging.Logger, failed: str) -> str:
-    """Log the exception that is being handled under a new incident id, and return the id."""
+    """Log the exception that is being handled under a new incident id, and return the id.
+
+    Its details are recorded, so that the message log stores them with the answer that contains the id.
+    """
     number, error = secrets.token_hex(4), sys.exception()
+    if error is not None:
+        incidents.record(incidents.Incident.of(number, error))
     try:
         logger.error("Incident %s: %s failed", number, failed, exc_info=error)
     except Exception:  # noqa: BLE001 - application code may raise what cannot be written, such as very deep groups

@@ -1,10 +1,12 @@
-"""Groups of errors by method, tool, outcome and text, written in the transaction that stores the messages.
+"""Groups of errors by method, tool, outcome and cause, written in the transaction that stores the messages.
 
+The cause of an unexpected exception is its class and its place in the code, that of other errors their text.
 Only the log writer writes these rows. Errors in lines that a busy process dropped are not grouped.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -12,15 +14,23 @@ from hashlib import blake2s
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.db.models.functions import Left, TruncMinute
 
 from mcp_app.database.aware_times import parameter
 from mcp_app.message_log.pages import ERRORS
 from mcp_app.message_log.rollups import HOUR
 from mcp_app.models import ErrorGroup, ErrorHour, Message
-from mcp_app.observability.error_text import LONGEST_READ, message_in, without_what_varies
+from mcp_app.observability.error_text import (
+    LONGEST,
+    LONGEST_READ,
+    is_internal_error,
+    message_in,
+    without_what_varies,
+)
+from mcp_app.observability.incidents import StoredException
 from mcp_app.protocol.messages.methods import METHODS, OTHER
+from mcp_app.protocol.refusals import Code
 
 # Maximum number of groups in total and per tool. Further errors are counted in a common group without text.
 MOST_GROUPS: Final = 1_000
@@ -32,6 +42,14 @@ WINDOW: Final = 500
 SLICE: Final = 500
 # Order of the groups: by the minute of the last error, newest first, and within a minute by frequency.
 LAST_SEEN: Final = (TruncMinute("last_at", tzinfo=UTC).desc(), "-count", "-last_at", "pk")
+LONGEST_PLACE: Final = 300
+# Refusals because of which operators have to act.
+FAULTS: Final = frozenset({Code.UNAVAILABLE.value, Code.STORAGE_FULL.value})
+# Texts of this server about a tool at fault. A tool that reports the same text is treated alike.
+_FAULT: Final = re.compile(
+    r"\S+ timed out after |The tool's result (?:cannot be sent|is too large): |\S+ was interrupted: "
+    r"|The tool failed unexpectedly \(incident "
+)
 _FAILED: Final = frozenset(outcome.value for outcome in ERRORS)
 
 
@@ -42,22 +60,27 @@ class GroupKey(NamedTuple):
     tool: str
     outcome: str
     words: str
+    place: str = ""
 
     @property
     def digest(self) -> str:
         """The primary key of the group's row."""
-        return blake2s("\x00".join(self).encode(errors="replace"), digest_size=16).hexdigest()
+        # Groups without a place keep the key that they had before there were places.
+        named = self if self.place else self[:-1]
+        return blake2s("\x00".join(named).encode(errors="replace"), digest_size=16).hexdigest()
 
 
 class SeenError(NamedTuple):
     """The values of an error that are held in memory until the transaction ends.
 
-    To save memory, ``answer`` is set only for the newest error of a batch.
+    To save memory, all but id and time are set only for the newest error of a batch.
     """
 
     pk: int
     at: datetime
-    answer: str
+    answer: str = ""
+    exception: str | None = None
+    is_fault: bool = False
 
 
 class Errors:
@@ -72,7 +95,7 @@ class Errors:
     def add(self, message: Message) -> None:
         """Add a message if it failed."""
         if message.outcome in _FAILED:
-            kind = kind_of(message.method, message.target, message.outcome, message.answer)
+            kind = kind_of(message.method, message.target, message.outcome, message.answer, message.exception)
             self._messages.setdefault(kind, []).append(message)
 
     def merge(self, other: Errors) -> None:
@@ -80,16 +103,30 @@ class Errors:
         for kind, messages in other._messages.items():
             newest = messages[-1]
             seen = self.found.setdefault(kind, [])
-            seen += [SeenError(message.pk, message.at, "") for message in messages[:-1]]
-            seen.append(SeenError(newest.pk, newest.at, newest.answer))
+            seen += [SeenError(message.pk, message.at) for message in messages[:-1]]
+            seen.append(SeenError(newest.pk, newest.at, newest.answer, newest.exception, is_fault(newest)))
 
 
-def kind_of(method: str, target: str, outcome: str, answer: str) -> GroupKey:
+def kind_of(method: str, target: str, outcome: str, answer: str, exception: str | None = None) -> GroupKey:
     """Return the group to which the error in a message belongs."""
-    words = without_what_varies(message_in(answer))
-    return GroupKey(
-        method if method in METHODS else OTHER, target[:128] if method in NAMED else "", outcome, words
-    )
+    method, tool = method if method in METHODS else OTHER, target[:128] if method in NAMED else ""
+    raised = StoredException.read(exception)
+    if raised is not None:
+        return GroupKey(method, tool, outcome, raised.exception[:LONGEST], raised.place[:LONGEST_PLACE])
+    return GroupKey(method, tool, outcome, without_what_varies(message_in(answer)))
+
+
+def is_fault(message: Message) -> bool:
+    """Return True if the server or a tool is at fault for an error.
+
+    Return False for mistakes of callers, for calls that the gate refused, and for errors that a tool reports.
+    """
+    if message.exception is not None:
+        return True
+    if message.refusal:
+        return message.refusal in FAULTS
+    answer = message.answer
+    return is_internal_error(answer) or _FAULT.match(message_in(answer)) is not None
 
 
 def write(errors: Errors) -> None:
@@ -101,8 +138,8 @@ def write(errors: Errors) -> None:
         newest = max(messages, key=lambda message: message.pk)
         first, last = min(message.at for message in messages), max(message.at for message in messages)
         groups.append(
-            [kind.digest, *kind, message_in(newest.answer), _stored(first), _stored(last),
-             min(message.pk for message in messages), newest.pk, len(messages)]
+            [kind.digest, *kind, newest.is_fault, newest.exception, message_in(newest.answer),
+             _stored(first), _stored(last), min(message.pk for message in messages), newest.pk, len(messages)]
         )  # fmt: skip
         counted = Counter(int(message.at.timestamp()) // HOUR for message in messages)
         hours += [
@@ -128,7 +165,7 @@ def _bounded(found: dict[GroupKey, list[SeenError]]) -> dict[GroupKey, list[Seen
             if room <= 0:
                 counted = GroupKey(kind.method, OTHER, kind.outcome, "")
             elif of_tool[kind.tool] >= MOST_OF_TOOL:
-                counted = kind._replace(words="")
+                counted = kind._replace(words="", place="")
             else:
                 counted, room = kind, room - 1
                 of_tool[kind.tool] += 1
@@ -143,19 +180,20 @@ def messages_of(group: ErrorGroup, most: int) -> list[int]:
 
     Only the newest WINDOW messages with the group's outcome are read, so older ones may be missing.
     """
-    kind = GroupKey(group.method, group.tool, group.outcome, group.words)
+    kind = GroupKey(group.method, group.tool, group.outcome, group.words, group.place)
     rows = Message.objects.filter(outcome=group.outcome, pk__lte=group.last_id, pk__gte=group.first_id)
-    looked_at = rows.order_by("-pk").values_list("pk", "method", "target", Left("answer", LONGEST_READ + 1))
+    read = ("pk", "method", "target", Left("answer", LONGEST_READ + 1), "exception")
+    looked_at = rows.order_by("-pk").values_list(*read)
     found = []
-    for pk, method, target, answer in looked_at[:WINDOW]:
-        if kind_of(method, target, group.outcome, answer) == kind:
+    for pk, method, target, answer, exception in looked_at[:WINDOW]:
+        if kind_of(method, target, group.outcome, answer, exception) == kind:
             found.append(pk)
             if len(found) == most:
                 break
     return found
 
 
-def new_since(since: datetime) -> Any:
+def new_since(since: datetime) -> QuerySet[ErrorGroup]:
     """Return the groups whose first error happened at or after ``since``, newest first."""
     return ErrorGroup.objects.filter(first_at__gte=since).order_by("-first_at")
 
@@ -194,6 +232,9 @@ _GROUP: Final = _Upsert(
         "tool",
         "outcome",
         "words",
+        "place",
+        "is_fault",
+        "exception",
         "example",
         "first_at",
         "last_at",
@@ -204,8 +245,12 @@ _GROUP: Final = _Upsert(
     "digest",
     # The writer stores messages in ascending order of their ids, so the newest id always replaces the stored
     # one. The times of messages from two processes may be in another order and must be compared.
-    "example = excluded.example, last_id = excluded.last_id, "
-    "count = mcp_app_errorgroup.count + excluded.count, "
+    "is_fault = excluded.is_fault, exception = excluded.exception, example = excluded.example, "
+    # A line that was logged before the error was resolved may be written afterwards.
+    "triage = CASE WHEN mcp_app_errorgroup.triage = 'resolved' "
+    "AND excluded.last_at > mcp_app_errorgroup.triaged_at "
+    "THEN 'regressed' ELSE mcp_app_errorgroup.triage END, "
+    "last_id = excluded.last_id, count = mcp_app_errorgroup.count + excluded.count, "
     "first_at = CASE WHEN excluded.first_at < mcp_app_errorgroup.first_at "
     "THEN excluded.first_at ELSE mcp_app_errorgroup.first_at END, "
     "last_at = CASE WHEN excluded.last_at > mcp_app_errorgroup.last_at "

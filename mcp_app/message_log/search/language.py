@@ -45,6 +45,7 @@ KEYS: Final = {
     "target": "the tool, prompt or resource named",
     "status": "ok, error (of either kind), tool_error, protocol_error, cancelled, asked (a question)",
     "refusal": "why a call did not begin: a code such as rate_limited",
+    "incident": "the number of an unexpected exception, such as 1f2e3d4c",
     "user": "who: a user name, or what stands beside it, such as user:1/key:2",
     "client": "what the client calls itself",
     "since": "in the page's time zone: 30m, 2h, 7d (ago), today, 14:05, 2026-11-23, 2026-11-23T14:05",
@@ -62,6 +63,7 @@ _COLUMNS: Final = {
     "target": "target",
     "method": "method",
     "refusal": "refusal",
+    "incident": "incident",
     "id": "request_id",
     "session": "session",
     "kind": "kind",
@@ -69,13 +71,13 @@ _COLUMNS: Final = {
 }
 # With an empty quoted value, these keys match lines without a target.
 _MAY_BE_NONE: Final = frozenset({"tool", "target"})
-_LEADING: Final = frozenset({"target", "method", "request_id", "session", "refusal"})
+_LEADING: Final = frozenset({"target", "method", "request_id", "session", "refusal", "incident"})
 # Methods of lines whose target is a tool: calls, and messages sent on behalf of a call.
 _OF_TOOLS: Final = ("tools/call", "notifications/")
 # Maps fields of a line to columns where the names differ.
 _STORED: Final = {"session": "session__pk"}
 # Keys whose terms the database serves from an index. For other terms it reads rows.
-_INDEXED: Final = frozenset({"method", "session", "status", "refusal"})
+_INDEXED: Final = frozenset({"method", "session", "status", "refusal", "incident"})
 # No index can serve these expressions. The planner therefore uses the index that yields rows in order.
 _TIME: Final = Coalesce(F("at"), F("at"))
 _CLIENT: Final = Coalesce(
@@ -94,6 +96,7 @@ class SearchedLine(Protocol):
     outcome: str
     principal: str
     refusal: str
+    incident: str
 
     @property
     def text(self) -> str:

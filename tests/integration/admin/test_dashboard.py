@@ -383,10 +383,10 @@ def test_verdict_depends_on_faults_and_pending_tasks(root: Client, seeded: Seed,
     _nothing_waits(seeded)
     Presence(clean_redis).renew("worker-1@host", ["celery"])
     with override_settings(MCP={"REDIS_URL": clean_redis}):
-        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Well", "good")
+        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("All systems operational", "good")
         undecided_call("s", 1)
-        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("The server works.", "warn")
-        said = "<b>The server works.</b> 1 thing waits for somebody:"
+        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Healthy", "warn")
+        said = "<b>Healthy</b> 1 item needs attention:"
         assert said in root.get("/admin/").content.decode()
     with override_settings(MCP={"REDIS_URL": "redis://127.0.0.1:1/0"}):
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Degraded", "bad")

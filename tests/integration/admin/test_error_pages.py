@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from datetime import timedelta
 from typing import Any
 
+import orjson
 import pytest
 from django.db import connection
 from django.test import Client
@@ -17,18 +19,25 @@ from mcp_app.admin.figures import errors
 from mcp_app.admin.verdict import NAMED_ERRORS
 from mcp_app.database import clock as database_clock
 from mcp_app.message_log.writer import drain_once
-from mcp_app.models import Call, ErrorGroup, LogCursor, Message, Session, Tool
+from mcp_app.models import Call, ErrorGroup, LogCursor, Message, Rollup, Session, Tool, Triage
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.samples.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
 from tests.unit.sessions.queues import ListQueue, batch, line
+
+# The number of members of a line. A further one is the exception of a crash.
+MEMBERS = len(line())
 
 pytestmark = pytest.mark.postgres
 
 
 def drain(*lines: list[Any]) -> None:
     LogCursor.objects.all().delete()
-    queue: Any = ListQueue(batch(*lines))
+    made = orjson.loads(batch(*[line[:MEMBERS] for line in lines]))
+    made["incidents"] = [
+        [at, f"{at:08x}", line[MEMBERS]] for at, line in enumerate(lines) if len(line) > MEMBERS
+    ]
+    queue: Any = ListQueue(orjson.dumps(made))
     drain_once(queue)
 
 
@@ -43,6 +52,16 @@ def groups(client: Client, **asked: str) -> list[tuple[str, str, int, bool]]:
     return [(g.name, g.row.words, g.row.count, g.is_new) for g in answer.context["errors"].groups]
 
 
+def crashed(kind: str, message: str = "", **more: Any) -> list[Any]:
+    """Return a line whose exception ``drain`` adds to its batch."""
+    text = "The tool failed unexpectedly (incident 1f2e3d4c)."
+    frames = [
+        {"file": "ops/mcp.py", "line": 42, "function": "customer", "module": "ops.mcp", "own": True,
+         "offset": 3, "omitted": 0}
+    ]  # fmt: skip
+    return [*failed(text, **more), json.dumps({"type": kind, "message": message, "frames": frames})]
+
+
 def tasks(client: Client) -> dict[str, str]:
     found = client.get(page("message", "dashboard")).context["dashboard"]
     return {reason.text: reason.url for reason in found.verdict.tasks}
@@ -51,9 +70,9 @@ def tasks(client: Client) -> dict[str, str]:
 def test_error_list_shows_new_groups_and_all_on_request(root: Client, seeded: Seed) -> None:
     old = time.time() - 2 * 86_400
     drain(*[failed(f"Shelf {at} is full", at=old) for at in range(3)], failed("No such order", target="ship"))
-    assert groups(root) == [("ship", "No such order", 1, True)]
+    assert groups(root, show="new") == [("ship", "No such order", 1, True)]
     new, former = ("ship", "No such order", 1, True), ("echo", "Shelf … is full", 3, False)
-    assert groups(root, show="all") == [new, former]
+    assert groups(root, show="all") == groups(root) == [new, former]
     assert groups(root, show="all", order="count") == [former, new]
     assert groups(root, show="all", order="nonsense") == [new, former]
 
@@ -66,7 +85,6 @@ def test_error_group_shows_the_newest_example(root: Client, seeded: Seed) -> Non
     shown = {g.name: g for g in root.get(page("message", "errors")).context["errors"].groups}
     assert (shown["echo"].example, shown["ship"].example) == ("Shelf 2 is full", "")
     assert "Shelf 2 is full" in root.get(page("message", "errors")).content.decode()
-    assert "New error in echo, 3 times since yesterday: Shelf 2 is full" in tasks(root)
 
 
 def test_error_list_is_paginated(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,14 +148,16 @@ def test_error_list_sorts_by_last_minute_then_frequency(root: Client, seeded: Se
 def test_dashboard_names_most_frequent_errors_and_counts_others(root: Client, seeded: Seed) -> None:
     now = time.time()
     words = ["one thing", "two things", "some things", "other things", "more things"]
-    often = [failed("more things", at=now - 4_000), *[failed("other things", at=now - 900)] * 2]
-    drain(*[failed(each, at=now - 100 * at) for at, each in enumerate(words)], *often)
+    often = [crashed("more things", at=now - 4_000), *[crashed("other things", at=now - 900)] * 2]
+    drain(*[crashed(each, at=now - 100 * at) for at, each in enumerate(words)], *often)
+    drain(*[failed("reported by the tool")] * 9)
     found = {text: url for text, url in tasks(root).items() if "error" in text.lower()}
-    assert list(found) == [
-        "New error in echo, 3 times since yesterday: other things",
-        "New error in echo, 2 times since yesterday: more things",
-        "New error in echo, once since yesterday: one thing",
-        "2 more errors are new since yesterday, none more frequent",
+    shown = [re.sub(r"first seen ([\d-]+ )?\d\d:\d\d", "first seen then", text) for text in found]
+    assert shown == [
+        "New error in echo, first seen then, 3 times: other things",
+        "New error in echo, first seen then, 2 times: more things",
+        "New error in echo, first seen then, once: one thing",
+        "2 more errors",
     ]
     assert len(found) == NAMED_ERRORS + 1
     assert [root.get(url).status_code for url in found.values()] == [200] * 4
@@ -196,3 +216,125 @@ def test_first_steps_disappear_when_done(root: Client, seeded: Seed) -> None:
     Tool.objects.update(enabled=False)
     assert steps() == ["Add a tool", "Connect a client"]
     assert "First steps" in root.get("/admin/").content.decode()
+
+
+def test_first_page_orders_crashes_before_waiting_calls(root: Client, seeded: Seed) -> None:
+    drain(crashed("ValueError", "no such customer"), *[failed("Division by zero has no value.")] * 20)
+    found = list(tasks(root))
+    assert found[0].endswith("once: ValueError: no such customer")
+    assert [at for at, text in enumerate(found) if "for approval" in text] > [0]
+    assert not [text for text in found if "Division" in text]
+
+
+def test_crash_is_shown_on_the_pages_of_error_message_and_call(root: Client, seeded: Seed) -> None:
+    background = background_call(seeded.session.pk, 900)
+    answer = failed("The tool failed unexpectedly (incident 00000000).")[9]
+    Call.objects.filter(pk=background.pk).update(answer=answer)
+    drain(crashed("ValueError", "no \u202e<b>customer</b>", target=background.tool))
+    group, message = ErrorGroup.objects.get(), Message.objects.get(incident="00000000")
+    addresses = [
+        page("message", "error", group.pk),
+        page("message", "change", message.pk),
+        page("call", "change", background.pk),
+    ]
+    for address in addresses:
+        text = root.get(address).content.decode()
+        assert "ops/mcp.py:42 in customer" in text, address
+        assert "&lt;b&gt;customer" in text
+        assert "\u202e" not in text
+    assert page("message", "error", group.pk) in root.get(addresses[1]).content.decode()
+    row = root.get(page("message", "errors")).context["errors"].groups[0]
+    assert (row.row.words, row.origin) == ("ValueError", "ops/mcp.py:42 in customer")
+
+
+def test_incident_without_details_names_the_server_log(root: Client, seeded: Seed) -> None:
+    drain(failed("The tool failed unexpectedly (incident 1f2e3d4c)."))
+    text = root.get(page("message", "change", Message.objects.latest("pk").pk)).content.decode()
+    assert 'data-failure="1f2e3d4c"' in text
+    assert "Search the server log" in text
+
+
+def test_call_page_hides_the_exception_from_users_who_may_not_read_messages(
+    client_of: ClientOf, seeded: Seed
+) -> None:
+    background = background_call(seeded.session.pk, 900)
+    answer = failed("The tool failed unexpectedly (incident 00000000).")[9]
+    Call.objects.filter(pk=background.pk).update(answer=answer)
+    drain(crashed("ValueError", "no such customer", target=background.tool))
+    address = page("call", "change", background.pk)
+    assert "no such customer" in client_of("viewer").get(address).content.decode()
+    seeded.viewer.user_permissions.set(seeded.viewer.user_permissions.filter(codename="view_call"))
+    assert "no such customer" not in client_of("viewer").get(address).content.decode()
+
+
+def triage(client: Client, **data: str) -> Any:
+    return client.post(page("message", "triage", ErrorGroup.objects.get().pk), data)
+
+
+def test_error_is_muted_resolved_assigned_and_undone(root: Client, seeded: Seed) -> None:
+    drain(crashed("ValueError"))
+    error = page("message", "error", ErrorGroup.objects.get().pk)
+    assert triage(root, action="assign", assignee=str(seeded.root.pk))["Location"] == error
+    triage(root, action="mute", times="10")
+    assert (groups(root), len(groups(root, show="muted"))) == ([], 1)
+    assert not [text for text in tasks(root) if "error" in text.lower()]
+    shown = root.get(error)
+    assert [event.text for event in shown.context["triage"].history] == [
+        "muted until 11 occurrences", f"assigned to {seeded.root.get_username()}",
+    ]  # fmt: skip
+    assert "muted" in shown.content.decode()
+    triage(root, action="resolve")
+    note = re.search(r'name="undo" value="([^"]+)"', root.get(error).content.decode())
+    assert note is not None
+    assert len(groups(root, show="resolved")) == 1
+    triage(root, undo=note[1])
+    assert (len(groups(root, show="muted")), len(groups(root, show="mine"))) == (1, 0)
+    drain(*[crashed("ValueError")] * 10)
+    assert len(groups(root, show="mine")) == 1
+    [task] = [text for text in tasks(root) if "error" in text.lower()]
+    assert task.startswith("Worsened error in echo, first seen ")
+    assert f", 11 times, assigned to {seeded.root.get_username()}" in task
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"action": "delete"},
+        {"action": "mute", "times": "-1"},
+        {"action": "mute", "times": "9" * 30},
+        {"action": "mute", "until": "2020-01-01"},
+        {"action": "mute", "until": "2026-99-99"},
+        {"action": "mute", "until": "soon"},
+        {"action": "assign", "assignee": "999999"},
+        {"action": "assign", "assignee": "x"},
+        {"undo": "forged"},
+    ],
+)
+def test_invalid_triage_changes_nothing(data: dict[str, str], root: Client, seeded: Seed) -> None:
+    drain(crashed("ValueError"))
+    assert triage(root, **data).status_code == 302
+    found = ErrorGroup.objects.get()
+    assert (found.triage, found.assignee) == (Triage.OPEN, None)
+
+
+def test_triage_requires_its_permission(client_of: ClientOf, client: Client, seeded: Seed) -> None:
+    drain(crashed("ValueError"))
+    error = page("message", "error", ErrorGroup.objects.get().pk)
+    assert triage(client, action="resolve").status_code == 302
+    assert triage(client_of("viewer"), action="resolve").status_code == 403
+    assert 'value="resolve"' not in client_of("viewer").get(error).content.decode()
+    assert ErrorGroup.objects.get().triage == Triage.OPEN
+    assert client_of("root").get(page("message", "triage", ErrorGroup.objects.get().pk)).status_code == 405
+
+
+def test_mistakes_of_callers_raise_no_task_about_the_error_rate(root: Client, seeded: Seed) -> None:
+    def said() -> list[str]:
+        return [text for text in tasks(root) if "of calls failed" in text]
+
+    Rollup.objects.all().delete()
+    drain(*[line("2")] * 50, *[failed("Division by zero has no value.", target="sums")] * 50)
+    assert said() == []
+    drain(*[crashed("ValueError")] * 20)
+    [text] = said()
+    assert "20 of 120, most of them in echo" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -184,6 +185,23 @@ def test_message_detail_has_the_payload_and_the_list_does_not(root: Client, seed
     shown = root.get(f"/api/messages/{seeded.hostile_message.pk}/").json()
     assert shown["payload"] == seeded.hostile_message.payload
     assert shown["answer"] == seeded.hostile_message.answer
+
+
+def test_message_detail_has_the_exception_behind_its_incident(root: Client, seeded: Seed) -> None:
+    frame = {
+        "file": "shop/mcp.py", "line": 42, "function": "ship", "module": "shop.mcp", "own": True,
+        "offset": 2, "omitted": 0,
+    }  # fmt: skip
+    raised = {"type": "ValueError", "message": "no such order \u202e", "frames": [frame]}
+    Message.objects.filter(pk=seeded.message.pk).update(incident="1f2e3d4c", exception=json.dumps(raised))
+    found = root.get("/api/messages/?incident=1f2e3d4c").json()["results"]
+    assert [(each["id"], each["incident"]) for each in found] == [(seeded.message.pk, "1f2e3d4c")]
+    assert "exception" not in found[0]
+    answer = root.get(f"/api/messages/{seeded.message.pk}/")
+    shown = answer.json()["exception"]
+    assert shown == {**raised, "frames": [{name: frame[name] for name in frame if name != "offset"}]}
+    assert "\u202e" not in answer.content.decode()
+    assert root.get(f"/api/messages/{seeded.hostile_message.pk}/").json()["exception"] is None
 
 
 def test_audit_event_detail_is_returned(root: Client, seeded: Seed) -> None:

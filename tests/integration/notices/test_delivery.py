@@ -227,7 +227,7 @@ def test_drafts_and_new_errors_are_sent_to_their_reviewers(box: Mailbox, seeded:
     now = clock.utcnow()
     ErrorGroup.objects.create(
         digest="d", method="tools/call", tool="burn", outcome="error", words="of hunter2", example="x",
-        first_at=now, last_at=now, first_id=1, last_id=1, count=1,
+        is_fault=True, first_at=now, last_at=now, first_id=1, last_id=1, count=1,
     )  # fmt: skip
     Draft.objects.create(kind="tool", key="later")
     seeded.root.email = "root@example.com"

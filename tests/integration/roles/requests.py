@@ -75,7 +75,6 @@ class Requests:
         rows, parts = self._rows, way.path.strip("/").split("/")
         model = parts[2] if len(parts) > 2 else ""
         numbers = {
-            "errors": lambda: rows.error.pk,
             "deleted": lambda: rows.gone[model].pk,
             "roll-back": lambda: (rows.gone if way.variant == "deleted" else rows.change)[model].pk,
             "draft": lambda: rows.draft[way.variant or "tool"].pk,
@@ -84,6 +83,10 @@ class Requests:
             return way.path.replace("<id>", str(rows.user.pk))
         if way.path.startswith("/find/documents/"):
             return way.path.replace("<id>/<id>", "deploy/<id>").replace("<id>", "index.md")
+        if "/errors/<id>" in way.path:
+            return way.path.replace("<id>", rows.error.pk)
+        if "/incidents/<id>" in way.path:
+            return way.path.replace("<id>", "1f2e3d4c")
         if "/searches/" in way.path:
             return way.path.replace("<id>", str(rows.search.pk))
         place = parts[-2] if parts[-2:-1] and parts[-1] == "<id>" else model
@@ -211,6 +214,7 @@ class Requests:
                 "refuse_calls", seed.undecided_call.pk, **decided["refuse"]
             ),
             "POST /zone/": _changing({"zone": "Europe/Berlin"}),
+            "POST /admin/mcp_app/message/errors/<id>/triage/": _changing({"action": "resolve"}),
             "POST /admin/mcp_app/message/searches/": _changing({"name": "mine", "text": "tool:echo"}),
             "POST /admin/mcp_app/message/searches/<id>/share/": _changing({"shared": "0"}),
             "POST /console/sessions/<id>/cancel/": _changing({"request": "4"}),
@@ -293,6 +297,10 @@ class Requests:
         return found | {
             "POST /api/catalogue/import/ dry_run": Request(dry, json.dumps(self._document("tool"))),
             "POST /api/sessions/<id>/end/": _changing({}),
+            "POST /api/errors/<id>/mute/": _changing({"times": 10}),
+            "POST /api/errors/<id>/resolve/": _changing({}),
+            "POST /api/errors/<id>/reopen/": _changing({}),
+            "POST /api/errors/<id>/assign/": _changing({"user": None}),
             "POST /api/calls/": _changing({"tool": "echo", "arguments": {"text": "hi"}}),
             "POST /api/calls/<id>/cancel/": _changing(
                 {}, address=f"/api/calls/{rows.seed.running_call.pk}/cancel/"

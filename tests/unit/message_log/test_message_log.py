@@ -12,6 +12,8 @@ import pytest
 from mcp_app.conf import Settings
 from mcp_app.message_log import log as module
 from mcp_app.message_log.log import BATCH_BYTES, FLUSH_SLICE, MessageLog
+from mcp_app.observability import incidents
+from mcp_app.observability.incidents import Incident, StoredException
 from mcp_app.observability.redaction import MARK, Redactor
 from mcp_app.streams.base import StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -385,3 +387,34 @@ async def test_secret_tool_argument_is_redacted(log: MessageLog, streams: Stream
     (line,) = await lines(streams)
     assert "4711" not in str(line)
     assert MARK in str(line)
+
+
+def crashed(number: str) -> bytes:
+    return b'{"result":{"isError":true,"content":[{"type":"text","text":"(incident %s)"}]}}' % number.encode()
+
+
+async def test_exception_is_stored_beside_the_line_that_names_its_incident(
+    log: MessageLog, streams: Streams
+) -> None:
+    log.keep_secret(["pin"])
+    queue = streams.messages = MoodyQueue(streams.messages)
+    queue.faults.append(StreamsUnavailable("away"))
+    try:
+        raise ValueError("the pin is 4711-4711")
+    except ValueError as error:
+        incidents.record(Incident.of("1f2e3d4c", error))
+    exchange(log, 1)
+    exchange(log, 2, b'{"pin":"4711-4711"}', answer=crashed("1f2e3d4c"), outcome="tool_error")
+    exchange(log, 3, answer=crashed("1f2e3d4c"), outcome="tool_error")
+    await log.flush()
+    assert await batches(streams) == []
+    await log.flush()
+    (batch,) = await batches(streams)
+    ((index, number, exception),) = batch["incidents"]
+    assert (index, number) == (1, "1f2e3d4c")
+    found = StoredException.read(exception)
+    assert found is not None
+    assert (found.exception, found.message) == ("ValueError", f"the pin is {MARK}")
+    exchange(log, 4, answer=crashed("1f2e3d4c"), outcome="tool_error")
+    await log.flush()
+    assert "incidents" not in (await batches(streams))[-1]

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_app.message_log import rollups
-from mcp_app.message_log.rollup_cells import OLDER, RollupCells, bucket_of, from_older
+from mcp_app.message_log.rollup_cells import MISTAKES, OLDER, RollupCells, bucket_of, from_older
 from mcp_app.message_log.traffic import CallFigures
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import CallerRollup, LogCursor, LogMinute, Message, Rollup, Session
@@ -40,13 +40,19 @@ def drain_all(queue: Any) -> None:
 
 def counted(span: int = 60, *names: str) -> dict[Any, int]:
     rows = (
-        Rollup.objects.filter(span=span, tool="").order_by().values_list(*names).annotate(number=Sum("count"))
+        Rollup.objects.filter(span=span, tool="")
+        .exclude(method=MISTAKES)
+        .order_by()
+        .values_list(*names)
+        .annotate(number=Sum("count"))
     )
     return {key[0] if len(key) == 1 else tuple(key): number for *key, number in rows}
 
 
 def in_all(span: int, column: str = "count") -> int:
-    return Rollup.objects.filter(span=span, tool="").aggregate(found=Sum(column))["found"] or 0
+    # Mistakes are counted a second time.
+    rows = Rollup.objects.filter(span=span, tool="").exclude(method=MISTAKES)
+    return rows.aggregate(found=Sum(column))["found"] or 0
 
 
 messages = st.lists(

@@ -15,6 +15,9 @@ const LONGEST_MESSAGE = 100_000;
 const LONGEST_ADDRESS = 6000;
 const TICK = 100;
 const PLACE = /^([^:\n]{1,300}): (expected [^\n]*)$/;
+const INCIDENT = /\(incident ([0-9a-f]{8})\)/;
+const INCIDENT_TRIES = 20;
+const INCIDENT_PAUSE = 250;
 const LISTS = { tool: "tools", prompt: "prompts", resource: "resources", template: "resources" };
 const METHODS = { tool: "tools/call", prompt: "prompts/get", resource: "resources/read", template: "resources/read" };
 
@@ -251,6 +254,7 @@ class Bench {
     if (failed) {
       this.part("output").append(element("p", { class: "mcp-note mcp-note-bad" }, "The tool reports an error (isError)."));
       for (const content of Array.isArray(result.content) ? result.content : []) this.blame(content?.text);
+      this.explain(result.content?.[0]?.text);
     }
     const client = this.current.client;
     this.part("output").append(shownResult(this.data.kind, result, (uri) => client.request("resources/read", { uri })));
@@ -270,6 +274,24 @@ class Bench {
     }
     if (error.data !== undefined) this.part("output").append(block(JSON.stringify(error.data, null, 2)));
     this.blame(error.message);
+    this.explain(error.message);
+  }
+
+  // Shows the exception behind an incident number. The message log has it a moment after the answer.
+  async explain(text) {
+    const [, number] = INCIDENT.exec(typeof text === "string" ? text : "") ?? [];
+    if (number === undefined || !this.data.incidentUrl) return;
+    const place = element("div", { "data-failure": number });
+    this.part("output").append(place);
+    for (let tries = 0; tries < INCIDENT_TRIES && place.isConnected; tries += 1) {
+      const found = await this.ask(this.data.incidentUrl.replace("00000000", number)).catch(() => ({}));
+      if (found.text) {
+        place.append(element("p", { class: "mcp-dim" }, "exception"), block(found.text));
+        return;
+      }
+      await new Promise((resolve) => { window.setTimeout(resolve, INCIDENT_PAUSE); });
+    }
+    place.append(element("p", { class: "mcp-note mcp-note-warn" }, `Incident ${number}: the message log has no details. Search the server log for this number to find the traceback.`));
   }
 
   // Puts what the server found wrong beside the field it names.

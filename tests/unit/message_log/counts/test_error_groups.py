@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import timedelta
 from typing import Any
 
+import orjson
 import pytest
 from django.db.models import Sum
+from django.utils import timezone
 
+from mcp_app.message_log import triage
 from mcp_app.message_log.counts import error_groups
 from mcp_app.message_log.writer import drain_once
-from mcp_app.models import ErrorGroup, ErrorHour, LogCursor, Message
+from mcp_app.models import ErrorGroup, ErrorHour, LogCursor, Message, Triage
+from mcp_app.observability.incidents import StoredException
 from tests.unit.sessions.queues import ListQueue, batch, line
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -51,6 +56,103 @@ def test_similar_errors_of_one_tool_form_one_group_across_batches() -> None:
     assert group.hours.aggregate(Sum("count")) == {"count__sum": 4}
     assert group.hours.count() == 3
     assert error_groups.messages_of(group, 10) == list(messages.order_by("-pk").values_list("pk", flat=True))
+
+
+def crash(kind: str, *functions: str, own: bool = True, line: int = 42, file: str = "ops/mcp.py") -> str:
+    frames = [
+        {
+            "file": file,
+            "line": line,
+            "function": function,
+            "module": "ops.mcp",
+            "own": own,
+            "offset": 3,
+            "omitted": 0,
+        }
+        for function in functions
+    ]
+    return json.dumps({"type": kind, "message": f"no {line}", "frames": frames})
+
+
+def crashes(*exceptions: str) -> bytes:
+    text = "The tool failed unexpectedly (incident 1f2e3d4c)."
+    made = orjson.loads(batch(*[failed(text, number) for number, _ in enumerate(exceptions)]))
+    made["incidents"] = [[number, f"{number:08x}", exception] for number, exception in enumerate(exceptions)]
+    return orjson.dumps(made)
+
+
+def test_crashes_are_grouped_by_class_and_place() -> None:
+    drain(
+        crashes(
+            crash("ValueError", "customer", line=42),
+            crash("ValueError", "customer", line=50),  # The function moved.
+            crash("KeyError", "customer"),
+            crash("ValueError", "customer", "look_up"),
+        )
+    )
+    found = {(group.words, group.place): group.count for group in ErrorGroup.objects.filter(is_fault=True)}
+    assert found == {
+        ("ValueError", "ops/mcp.py:customer+3"): 2,
+        ("KeyError", "ops/mcp.py:customer+3"): 1,
+        ("ValueError", "ops/mcp.py:look_up+3"): 1,
+    }
+    group = ErrorGroup.objects.get(words="ValueError", place="ops/mcp.py:customer+3")
+    raised = StoredException.read(group.exception)
+    assert raised is not None
+    assert raised.message == "no 50"
+    first, second = Message.objects.filter(incident__in=["00000000", "00000001"]).order_by("pk")
+    assert error_groups.messages_of(group, 10) == [second.pk, first.pk]
+
+
+def test_error_without_stored_exception_is_grouped_by_its_text() -> None:
+    drain(batch(failed("The tool failed unexpectedly (incident 1f2e3d4c)."), failed("(incident 99aa00bb)")))
+    assert [group.place for group in ErrorGroup.objects.all()] == ["", ""]
+    key = error_groups.GroupKey("tools/call", "echo", "tool_error", "Order … is gone")
+    # Digests of rows that were stored before groups had places.
+    assert key.digest == "22cae38a1a4c7c2dd796a808ae7cf912"
+    assert key._replace(place="ops/mcp.py:customer+3").digest != key.digest
+
+
+INTERNAL = '{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"The server is stopping."}}'
+INVALID = '{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Unknown prompt"}}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusal", "is_fault"),
+    [
+        ("Division by zero has no value.", "", False),
+        ("echo timed out after 5 seconds and was stopped.", "", True),
+        ("The tool's result is too large: 9 bytes, at most 8 are sent.", "", True),
+        ("echo was interrupted: the process that ran it is gone.", "", True),
+        (INTERNAL, "", True),
+        (INVALID, "", False),
+        (INVALID, "unknown_tool", False),
+        ("text: expected a string", "invalid_arguments", False),
+        ("called too often", "rate_limited", False),
+        ("the database is away", "unavailable", True),
+    ],
+)
+def test_mistakes_of_callers_are_no_faults(answer: str, refusal: str, is_fault: bool) -> None:
+    made = failed(answer) if answer not in (INTERNAL, INVALID) else line("1", outcome="error", answer=answer)
+    encoded = orjson.loads(batch(made))
+    if refusal:
+        encoded["refusals"] = [[0, refusal]]
+    drain(orjson.dumps(encoded))
+    assert ErrorGroup.objects.get().is_fault == is_fault
+
+
+def test_resolved_error_regresses_only_if_it_happens_again() -> None:
+    now = time.time()
+    drain(crashes(crash("ValueError", "customer")))
+    digest = ErrorGroup.objects.get().pk
+    triage.resolve(digest=digest, actor=None)
+    late = orjson.loads(crashes(crash("ValueError", "customer")))
+    late["lines"][0][2] = now - 60  # Logged before, written afterwards.
+    drain(orjson.dumps(late))
+    assert ErrorGroup.objects.get().triage == Triage.RESOLVED
+    drain(crashes(crash("ValueError", "customer")))
+    assert ErrorGroup.objects.get().triage == Triage.REGRESSED
+    assert triage.needing_attention(timezone.now() + timedelta(days=9)).get().pk == digest
 
 
 def test_malformed_batch_is_in_no_group() -> None:

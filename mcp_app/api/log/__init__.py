@@ -1,0 +1,1 @@
+"""Views of the message log and of its errors."""

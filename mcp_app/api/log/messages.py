@@ -1,0 +1,89 @@
+"""Views of the message log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from mcp_app.api.base import ApiViewSet
+from mcp_app.api.filtering import MessageFilter, asked
+from mcp_app.api.formats import RowSerializer
+from mcp_app.api.openapi import described
+from mcp_app.api.paging import LogPages
+from mcp_app.api.permissions import seeing
+from mcp_app.models import Message
+
+
+class MessageListed(RowSerializer[Message]):
+    """A logged message without its payload."""
+
+    session_id = serializers.CharField(allow_null=True)
+
+    class Meta:
+        model = Message
+        fields: Any = (
+            "id", "at", "session_id", "direction", "kind", "method", "request_id", "target", "outcome",
+            "code", "refusal", "incident", "duration_ms", "principal", "process", "skipped",
+        )  # fmt: skip
+
+
+class FrameShown(serializers.Serializer[Any]):
+    """A frame of a traceback. `own` is true for code of the project, and false for code of libraries."""
+
+    file = serializers.CharField()
+    line = serializers.IntegerField()
+    function = serializers.CharField()
+    module = serializers.CharField()
+    own = serializers.BooleanField()
+    omitted = serializers.IntegerField(help_text="The number of frames left out before this one.")
+
+
+class ExceptionShown(serializers.Serializer[Any]):
+    """An unexpected exception of application code. The innermost frame is the last."""
+
+    type = serializers.CharField(source="exception")
+    message = serializers.CharField()
+    frames = FrameShown(many=True)
+
+
+class MessageShown(MessageListed):
+    """A logged message. A request includes its response.
+
+    `payload` and `answer` are JSON texts, redacted and possibly truncated. `exception` is null unless
+    application code raised an unexpected exception.
+    """
+
+    exception = ExceptionShown(source="raised", read_only=True, allow_null=True)
+
+    class Meta(MessageListed.Meta):
+        fields = (*MessageListed.Meta.fields, "payload", "answer", "exception")
+
+
+class MessageViews(ApiViewSet):
+    """The message log."""
+
+    queryset = Message.objects.all()
+    serializer_class = MessageListed
+    filters = MessageFilter
+    pagination_class = LogPages
+    lookup_value_converter = "int"
+    needs = {"list": seeing("message"), "retrieve": seeing("message")}
+
+    def list(self, request: Request) -> Response:
+        """List all messages.
+
+        Returns messages without their payloads, newest first. A page can have fewer than `limit` messages
+        even if there are more pages.
+        """
+        narrowed = asked(MessageFilter, request, "cursor", "limit").validated_data
+        pages: Any = self.paginator
+        found = pages.paginate_log(narrowed, request, without=("payload", "answer", "exception"))
+        return self.get_paginated_response(self.get_serializer(found, many=True).data)
+
+    @described(responses=MessageShown)
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """Retrieve a message."""
+        return Response(MessageShown(self.get_object()).data)

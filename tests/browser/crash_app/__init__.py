@@ -1,0 +1,1 @@
+"""Entries whose code crashes."""
