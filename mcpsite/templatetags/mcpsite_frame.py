@@ -13,7 +13,9 @@ register = template.Library()
 NAMED: Final = {
     '<div id="main"': '<div id="main" role="main"',
     '<div id="content"': '<div id="content" tabindex="-1"',
-    '<nav id="nav-sidebar-inner"': '<nav id="nav-sidebar-inner" aria-label="Pages"',
+    '<nav id="nav-sidebar-inner"': '<nav id="nav-sidebar-inner" aria-label="Main"',
+    # The skin's scroller, whose region has the same name in lists.
+    '<div id="nav-sidebar-apps"': '<div id="nav-sidebar-apps" data-simplebar-aria-label="Places"',
     '<nav class="absolute': '<nav aria-label="Account" class="absolute',
     '<nav id="tabs-items"': '<nav id="tabs-items" aria-label="Tabs"',
     '<nav class="bg-white border': '<nav aria-label="Related object" class="bg-white border',
@@ -23,8 +25,13 @@ NAMED: Final = {
 
 @register.filter
 def landmarks(html: SafeString) -> SafeString:
-    """Return a page of the skin whose main part and navigations are named. The skin has no block for them."""
+    """Return a page of the skin whose main part and navigations are named. The skin has no block for them.
+
+    Raises TemplateSyntaxError for an empty page, because Django hides errors inside ``block.super``.
+    """
     text = str(html)
+    if not text.strip():
+        raise template.TemplateSyntaxError("The page is empty: one of its variables or URLs does not exist.")
     for start, named in NAMED.items():
         text = text.replace(start, named)
     return mark_safe(text)  # noqa: S308 - the page was escaped when it was rendered

@@ -56,14 +56,22 @@ def _unwrapped(text: str) -> str:
 
 def _table(lines: list[str]) -> SafeString:
     rows = [[inline(cell.strip()) for cell in _CELL.split(line.strip().strip("|"))] for line in lines]
-    head = format_html_join("", '<th scope="col">{}</th>', ((cell,) for cell in rows[0]))
+    # An empty corner is no heading.
+    head = _joined(
+        format_html('<th scope="col">{}</th>' if cell else "<td>{}</td>", cell) for cell in rows[0]
+    )
+    # Each region of a page has its own name.
+    name = ", ".join(cell.strip() for cell in _CELL.split(lines[0].strip().strip("|")) if cell.strip())
+    first = _CELL.split(lines[2].strip().strip("|"))[0].strip() if len(lines) > 2 else ""
     body = _joined(
         format_html("<tr>{}</tr>", format_html_join("", "<td>{}</td>", ((cell,) for cell in row)))
         for row in rows[2:]
     )
     return format_html(
-        '<div class="mcp-table mcp-table-words" tabindex="0" role="region" aria-label="Table">'
+        '<div class="mcp-table mcp-table-words" tabindex="0" role="region" aria-label="Table: {}; {}">'
         "<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>",
+        name.replace("`", ""),
+        first.replace("`", ""),
         head,
         body,
     )

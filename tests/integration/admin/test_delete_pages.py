@@ -1,0 +1,26 @@
+"""Pages that confirm a deletion."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import Group
+from django.test import Client
+from django.urls import reverse
+
+from tests.samples.admin_seed import Seed
+
+SURE = '<input type="hidden" name="post" value="yes">'
+
+
+def test_deletion_of_an_object_is_confirmed(root: Client, seeded: Seed) -> None:
+    address = reverse("admin:mcp_app_prompt_delete", args=[seeded.own_prompt.pk])
+    page = root.get(address).content.decode()
+    assert SURE in page
+    assert 'id="content"' in page
+
+
+def test_deletion_of_selected_objects_is_confirmed(root: Client, seeded: Seed) -> None:
+    chosen = [Group.objects.create(name=name).pk for name in ("a", "b")]
+    told = {"action": "delete_selected", "_selected_action": chosen}
+    page = root.post(reverse("admin:auth_group_changelist"), told).content.decode()
+    assert SURE in page
+    assert 'id="content"' in page
