@@ -44,6 +44,16 @@ class ListedLookups:
 class _Closed(ChangeList):
     """A list that rejects lookups in the query string unless a filter uses them."""
 
+    def get_results(self, request: HttpRequest) -> None:
+        """Count the rows of the page.
+
+        Without a search or a filter, the count is also the number of all rows. Django's link "Show all" is
+        then left out.
+        """
+        super().get_results(request)
+        if self.full_result_count is None and not (self.query or self.get_filters_params()):
+            self.full_result_count = self.result_count
+
     def get_filters(self, request: HttpRequest) -> Any:
         """Return the filters.
 

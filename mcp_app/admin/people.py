@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
 from django.contrib.admin.widgets import AutocompleteSelectMultiple, RelatedFieldWidgetWrapper
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission
 from django.core.exceptions import ValidationError
-from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.db.models import Case, Count, QuerySet, When
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -24,9 +26,10 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, NamedList, object_button
 from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.admin.markup import badge, with_window
+from mcp_app.admin.offered import offer_to
 from mcp_app.auth.ended import EndedWork, of_person
 from mcp_app.auth.own_addresses import second_factor_lacks
-from mcp_app.catalogue.access import may_ask
+from mcp_app.catalogue.access import holder_of, holder_of_group, may_ask
 from mcp_app.execution.stored.approval_rules import waiting
 from mcp_app.interface.text import marked
 from mcp_app.oauth.second_factor.gate import has_factor
@@ -134,6 +137,7 @@ class MembersAdmin(NamedList, ListedLookups, GroupAdmin):
     """Admin pages of groups. Only users who may change users can see the members."""
 
     list_display = ("name", "members")
+    change_form_template = "mcp_admin/group_form.html"
 
     @admin.display(description="members", ordering="members")
     def members(self, group: Any) -> int:
@@ -150,15 +154,54 @@ class MembersAdmin(NamedList, ListedLookups, GroupAdmin):
             kwargs["form"] = GroupForm
         return super().get_form(request, obj, change=change, **kwargs)
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields, with the members above the permissions."""
-        return ("name", *(("members",) if _may_change_people(request.user) else ()), "permissions")
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields, with the members above the folded list of all permissions."""
+        members = ("members",) if _may_change_people(request.user) else ()
+        return [
+            (None, {"fields": ("name", *members)}),
+            ("All permissions", {"fields": ("permissions",), "classes": ("collapse",)}),
+        ]
+
+    def formfield_for_manytomany(
+        self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any
+    ) -> Any:
+        """Name permissions in words, those of this server first."""
+        return _in_words(super().formfield_for_manytomany(db_field, request, **kwargs))
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Add the entries that members are offered to the template context."""
+        group = self.get_object(request, unquote(object_id)) if may_ask(request.user) else None
+        more = {"offer": offer_to(request, holder_of_group(group))} if group is not None else {}
+        return super().change_view(request, object_id, form_url, {**more, **(extra_context or {})})
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save the related objects and the members of the group."""
         super().save_related(request, form, formsets, change)
         if isinstance(form, GroupForm):
             form.save_members()
+
+
+def _in_words(field: Any) -> Any:
+    """Name the choices of a permission field in words, those of this server first. Return the field."""
+    if getattr(getattr(field, "queryset", None), "model", None) is not Permission:
+        return field
+    first = Case(When(content_type__app_label="mcp_app", then=0), default=1)
+    kinds = ("content_type__app_label", "content_type__model", "codename")
+    field.queryset = field.queryset.select_related("content_type").order_by(first, *kinds)
+    field.label_from_instance = _permission_in_words
+    return field
+
+
+def _permission_in_words(permission: Permission) -> str:
+    label = permission.content_type.app_label
+    config = apps.app_configs.get(label)
+    return marked(f"{config.verbose_name if config else label}: {permission.name}")
 
 
 def _may_change_people(user: Any) -> bool:
@@ -205,8 +248,11 @@ class FactorRemoval(ModelAdmin[Any]):
         user = self.get_object(request, object_id)
         kept = user is not None and has_factor(user)
         removable = kept and not second_factor_lacks() and self.has_second_factor_permission(request)
-        seen = reverse("mcp_person", args=[user.pk]) if user is not None and may_ask(request.user) else ""
-        return {"second_factor": kept, "removable": removable, "seen_url": seen}
+        context = {"second_factor": kept, "removable": removable}
+        if user is None or not may_ask(request.user):
+            return context
+        seen = reverse("mcp_person", args=[user.pk])
+        return {**context, "seen_url": seen, "offer": offer_to(request, holder_of(user))}
 
     @object_button("second-factor", "second_factor")
     def remove_second_factor(self, request: HttpRequest, user: Any) -> None:
@@ -223,7 +269,23 @@ class FactorRemoval(ModelAdmin[Any]):
 
 
 class GroupsBesideUsers(ModelAdmin[Any]):
-    """Admin pages of users with a link to the form for a new group."""
+    """Admin pages of users with a link to the form for a new group, and a folded list of permissions."""
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Move the list of all permissions into a folded section at the end."""
+        sets: list[Any] = []
+        found = False
+        for name, options in super().get_fieldsets(request, obj):
+            fields = [field for field in options["fields"] if field != "user_permissions"]
+            found = found or len(fields) < len(options["fields"])
+            sets.append((name, {**options, "fields": fields}))
+        if found:
+            sets.append(("All permissions", {"fields": ("user_permissions",), "classes": ("collapse",)}))
+        return sets
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Name permissions in words, those of this server first."""
+        return _in_words(super().formfield_for_manytomany(db_field, request, **kwargs))
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Replace Unfold's menu with a link, because the menu cannot be reached with the keyboard."""

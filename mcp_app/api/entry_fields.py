@@ -10,7 +10,7 @@ from rest_framework import serializers
 from mcp_app.api.formats import RowSerializer
 from mcp_app.catalogue.changes.row_checks import permission_exists
 from mcp_app.catalogue.sources.base import APPEARANCE, LIMITS
-from mcp_app.catalogue.sources.lookup import own_fields
+from mcp_app.catalogue.sources.lookup import own_fields, source_of
 from mcp_app.catalogue.transfer.fields import read_value, service_values
 from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 
@@ -33,12 +33,18 @@ class ToolShown(RowSerializer[Tool]):
 class PromptShown(RowSerializer[Prompt]):
     """A prompt."""
 
+    warnings: Any = serializers.SerializerMethodField(
+        help_text="Probable mistakes, by field. They do not prevent saving."
+    )
     drifted = serializers.BooleanField(read_only=True)
     updated_by: Any = serializers.StringRelatedField()
 
     class Meta:
         model = Prompt
-        fields = ("id", *own_fields(Prompt), *APPEARANCE, *FACTS)
+        fields = ("id", *own_fields(Prompt), *APPEARANCE, *FACTS, "warnings")
+
+    def get_warnings(self, prompt: Prompt) -> dict[str, list[str]]:
+        return source_of(prompt).warnings(prompt)
 
 
 class ResourceShown(RowSerializer[Resource]):

@@ -58,6 +58,9 @@ class DifferenceShown(serializers.Serializer[Any]):
     kind = serializers.CharField()
     key = serializers.CharField()
     fields: Any = FieldShown(many=True)
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="Probable mistakes, which do not prevent the import."
+    )
 
 
 class ImportedShown(serializers.Serializer[Any]):
@@ -138,6 +141,7 @@ def _shown(imported: Imported, dry_run: bool, user: Any) -> dict[str, Any]:
                 "kind": each.kind,
                 "key": each.key,
                 "fields": [{"name": one.name, "old": one.old, "new": one.new} for one in each.fields],
+                "warnings": [*each.warnings],
             }
             for each in imported.differences
         ],

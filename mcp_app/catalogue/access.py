@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from django.contrib.auth.models import Group
 from django.db.models import Q
 
-from mcp_app.auth.membership import number_of_group
+from mcp_app.auth.membership import group_of, number_of_group
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import OWN_PERMISSIONS, below
-from mcp_app.catalogue.sources.lookup import source_of
+from mcp_app.catalogue.sources.lookup import related, rows_of, source_of
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey
+from mcp_app.models.catalogue import Row
 from mcp_app.protocol.scopes import ADMIN, needed, widened
 
+EVERY: Final = Q()
 NOT_PUBLISHED: Final = "not published: it is a draft"
 # The protocol method that uses an entry of each kind.
 METHODS: Final = {
@@ -86,6 +88,39 @@ def holder_of_key(key: ApiKey) -> Holder:
     return Holder(below(scopes, own.permissions), ended or own.refused, own.is_superuser, scopes, own.groups)
 
 
+def holder_of_group(group: Group) -> Holder:
+    """Return the facts about a member whose permissions come from one group only."""
+    rows = group.permissions.values_list("content_type__app_label", "codename")
+    permissions = frozenset(f"{label}.{codename}" for label, codename in rows)
+    return Holder(permissions, groups=frozenset({group.pk}))
+
+
+def holders_in_words(permission: str) -> str:
+    """Return a phrase that describes the callers with a permission, or every caller for ""."""
+    if not permission:
+        return "every caller"
+    group = group_of(permission)
+    if group is not None:
+        return f"members of {marked(group.name)}"
+    return f"users with the permission {marked(permission)}"
+
+
+def decisions(
+    kind: type[Row], holder: Holder, *, named: Q = EVERY, most: int
+) -> Iterator[tuple[Row, AccessDecision]]:
+    """Yield entries of a kind in the order of their keys, each with the decision about a holder.
+
+    ``named`` selects entries, of which at most ``most`` are read. The number of queries does not depend on
+    the number of entries.
+    """
+    columns = ["id", kind.KEY, "permission", "enabled", "missing", "source"]
+    behind = [f"{relation}__{column}" for relation in related(kind) for column in columns]
+    entries = list(rows_of(kind).filter(named).only(*columns, *behind).order_by(kind.KEY)[:most])
+    givers = givers_of({permission_of(entry) for entry in entries})
+    for entry in entries:
+        yield entry, verdict(entry, kind.KIND, holder, givers.get(permission_of(entry), ()))
+
+
 def obstacle_of(entry: Entry) -> str:
     """Return the reason why no caller can use an entry, or ""."""
     return source_of(entry).problem(entry)
@@ -126,7 +161,7 @@ def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) ->
         return AccessDecision(False, f"the key lacks the scope {scope}")
     permission = permission_of(entry)
     if not permission:
-        return AccessDecision(True, "every caller can")
+        return AccessDecision(True, "open to every caller")
     if permission in holder.permissions:
         if holder.is_superuser:
             return AccessDecision(True, "superusers have every permission")

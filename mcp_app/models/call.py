@@ -108,7 +108,7 @@ class Call(models.Model):
     )
 
     approval_until = AwareDateTimeField(null=True, help_text="Until when it may be approved.")
-    four_eyes = models.BooleanField(default=False, help_text="Who asked may not approve.")
+    four_eyes = models.BooleanField(default=False, help_text="Users cannot approve their own calls.")
     # For calls that need approval. For all other calls the text is empty and the number null.
     work = models.CharField(
         max_length=64,

@@ -34,22 +34,24 @@ class EntryRow(models.Model):
         max_length=16, choices=StoredSource.choices, default=StoredSource.ADMIN, editable=False
     )
     enabled = models.BooleanField(default=True, db_index=True, help_text="Offered to clients.")
-    title = models.CharField(max_length=200, blank=True, help_text="Shown to people instead of the name.")
-    description = models.TextField(blank=True, help_text="Tells a model when and how to use this.")
+    title = models.CharField(max_length=200, blank=True, help_text="Displayed instead of the name.")
+    description = models.TextField(blank=True, help_text="Explains to models when and how to use it.")
     permission = models.CharField(
         max_length=200,
         blank=True,
-        help_text="Django permission (app_label.codename) a caller needs; empty: every caller.",
+        help_text="Django permission (app_label.codename) that callers need. Empty: every caller.",
     )
-    icons = models.JSONField(default=list, blank=True, help_text="List of {src, mimeType, sizes}.")
-    meta = models.JSONField(default=dict, blank=True, help_text="Extra _meta members.")
-    position = models.PositiveIntegerField(default=0, help_text="Order in lists; smaller first.")
+    icons = models.JSONField(
+        default=list, blank=True, help_text="List of objects with src, mimeType and sizes."
+    )
+    meta = models.JSONField(default=dict, blank=True, help_text="Additional members of _meta.")
+    position = models.PositiveIntegerField(default=0, help_text="Smaller numbers come first in lists.")
     definition = models.JSONField(default=dict, blank=True, editable=False)
     definition_hash = models.CharField(max_length=64, blank=True, editable=False)
     reviewed_hash = models.CharField(max_length=64, blank=True, editable=False)
     code_path = models.CharField(max_length=300, blank=True, editable=False)
     missing = models.BooleanField(
-        default=False, editable=False, help_text="Code that defined this entry is no longer installed."
+        default=False, editable=False, help_text="The code of this entry is no longer installed."
     )
     created_at = AwareDateTimeField(auto_now_add=True)
     updated_at = AwareDateTimeField(auto_now=True)
@@ -81,39 +83,42 @@ class Tool(EntryRow):
     input_schema = models.JSONField(default=dict, blank=True)
     output_schema = models.JSONField(null=True, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
-    timeout_seconds = models.FloatField(null=True, blank=True, help_text="Empty: the server's default.")
+    timeout_seconds = models.FloatField(
+        null=True, blank=True, help_text="Maximum duration of a call. Empty: the server's default."
+    )
     calls_per_minute = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Per caller; empty: no limit."
+        null=True, blank=True, help_text="For each caller. Empty: no limit."
     )
     background = models.BooleanField(
-        default=False, help_text="Runs in a Celery worker and survives the end of any process."
+        default=False, help_text="Calls run in a Celery worker and survive the end of any process."
     )
     retries = models.PositiveSmallIntegerField(
         null=True,
         blank=True,
-        help_text="More attempts when a worker is lost; idempotent background tools only. Empty: as in code.",
+        help_text="Further attempts after the loss of a worker, for idempotent background tools. "
+        "Empty: as in code.",
     )
     queue = models.CharField(
-        max_length=100, blank=True, help_text="Celery queue of background calls; a worker must listen to it."
+        max_length=100, blank=True, help_text="Celery queue of background calls. A worker must consume it."
     )
     priority = models.PositiveSmallIntegerField(
-        null=True, blank=True, help_text="0 to 9; higher ones leave the queue first. Empty: as in code."
+        null=True, blank=True, help_text="0 to 9. Higher priorities run first. Empty: as in code."
     )
     max_running = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text="Background calls at once over all workers, others wait. Empty: as in code.",
+        help_text="Background calls at the same time over all workers. Empty: as in code.",
     )
     needs_approval = models.BooleanField(
         default=False,
-        help_text="Each call waits until somebody approves it, then runs in a Celery worker. Presets, too.",
+        help_text="Each call waits for approval, then runs in a Celery worker. Applies to presets, too.",
     )
     approval_minutes = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text="How long a call waits for approval before it ends. Empty: as in code, or 60.",
+        help_text="Minutes after which an unapproved call ends. Empty: as in code, or 60.",
     )
-    four_eyes = models.BooleanField(default=False, help_text="Who asked may not approve.")
+    four_eyes = models.BooleanField(default=False, help_text="Users cannot approve their own calls.")
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
     )
@@ -137,10 +142,10 @@ class Prompt(EntryRow):
     KIND = "prompt"
 
     name = models.CharField(max_length=128, unique=True)
-    arguments = models.JSONField(default=list, blank=True, help_text="List of {name, description, required}.")
-    template = models.TextField(
-        blank=True, help_text="Text with {{name}} placeholders. Nothing in it is executed."
+    arguments = models.JSONField(
+        default=list, blank=True, help_text="List of objects with name, description and required."
     )
+    template = models.TextField(blank=True, help_text="Text with {{name}} placeholders.")
 
     def __str__(self) -> str:
         return self.name
@@ -167,7 +172,7 @@ class Resource(ContentRow):
     text = models.TextField(blank=True)
     # A database default: processes of the previous version insert rows without this column.
     content_revision = models.BigIntegerField(
-        default=0, db_default=0, editable=False, help_text="The revision at which its content last changed."
+        default=0, db_default=0, editable=False, help_text="The revision at which the content last changed."
     )
     file = models.FileField(upload_to="resources/", blank=True, max_length=300)
 

@@ -55,4 +55,7 @@ class CatalogueChange(models.Model):
     @property
     def done(self) -> str:
         """Return the action as readable text."""
+        if self.action == "mirrored":
+            state = self.after or self.before or {}
+            return "registered from code" if state.get("code_path") else "registered"
         return self.action.replace("_", " ")

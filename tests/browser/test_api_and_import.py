@@ -96,11 +96,11 @@ def test_import_is_previewed_before_it_is_applied(
     name = f"imported_{scheme}_{width}"
     document["prompts"].append({"name": name, "source": "admin", "template": "Hi\nthere"})
     page.fill("textarea[name=text]", json.dumps(document))
-    page.click("text=Show what would change")
+    page.click("text=Preview changes")
     visitor.drawn()
     assert page.locator(".mcp-badge-good", has_text="added").count() == 1
     _is_whole(page, f"import-plan-{scheme}-{width}")
-    page.click("text=Import all of it")
+    page.click("text=Import all changes")
     page.wait_for_selector("text=Imported as revision")
     site.shell(f"from mcp_app.models import Prompt; Prompt.objects.get(name='{name}').delete()")
     assert visitor.trouble == []
@@ -110,7 +110,7 @@ def test_invalid_import_file_is_explained(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto(IMPORT)
     page.fill("textarea[name=text]", '{"format": "<svg onload=window.pwned=1>"}')
-    page.click("text=Show what would change")
+    page.click("text=Preview changes")
     page.wait_for_selector("text=This is no catalogue file")
     _is_whole(page, "import-problems")
     assert visitor.trouble == []

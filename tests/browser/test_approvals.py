@@ -44,6 +44,7 @@ def _marked(open_page: Visit) -> None:
     visitor = open_page()
     page = visitor.goto("/admin/mcp_app/tool/?q=count")
     page.locator("#result_list a", has_text="count").first.click()
+    page.click("[data-tabs] a[href='#access']")
     page.check("#id_needs_approval")
     page.fill("#id_approval_minutes", "30")
     page.locator("[name=_save]").first.click()

@@ -85,7 +85,7 @@ def test_discarding_a_draft_asks_and_names_the_lost_fields(visit: Visit, pages: 
     question.get_by_role("button", name="Keep it").click()
     page = visitor.goto(pages["drafts-entry"])
     page.get_by_role("button", name="Discard").click()
-    expect(question).to_contain_text("what it says of enabled, meta, template is lost for good")
+    expect(question).to_contain_text("The changes to enabled, meta, template are deleted permanently")
     question.get_by_role("button", name="Keep it").click()
     page = visitor.goto(pages["drafts-new"])
     page.get_by_role("button", name="Discard").click()

@@ -105,7 +105,7 @@ def test_edit_is_drafted_published_and_rolled_back_for_a_client(
 
         _history(visitor)
         expect(page.locator(".mcp-card").first).to_contain_text("it is late")
-        page.get_by_role("link", name="Roll back to this…").click()
+        page.get_by_role("link", name="Roll back to this version…").click()
         page.get_by_label("Why").fill("too early for that")
         listener.hears("prompts", page, _press(page, "Roll back"))
         assert listener.text_of(name).startswith("Good morning.")

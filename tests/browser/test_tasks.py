@@ -30,19 +30,23 @@ import json
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from mcp_app.auth.api_keys import issue_api_key
+from mcp_app.auth.membership import membership_of
 from mcp_app.catalogue.changes.services import save_tool_preset, update_entry
 from mcp_app.models import Tool
 root = get_user_model().objects.get(username="root")
 get_user_model().objects.create_user("eve", is_staff=True)
-Group.objects.create(name="Editors")
+editors = Group.objects.create(name="Editors")
+editors.user_set.add(get_user_model().objects.create_user("ann", is_staff=True))
 echo, count = (Tool.objects.get(name=name) for name in ("echo", "count"))
 keys = {}
 for hand in ("mouse", "keys", "first"):
     save_tool_preset(actor=root, name=f"waits_{hand}", preset_of=count, needs_approval=True)
 for hand in ("mouse", "keys"):
-    for verb in ("switch", "restrict", "approve", "former"):
+    for verb in ("switch", "restrict", "approve", "former", "bulk", "team"):
         save_tool_preset(actor=root, name=f"{verb}_{hand}", preset_of=echo, fixed_arguments={"text": "hi"})
     save_tool_preset(actor=root, name=f"secret_{hand}", preset_of=echo, permission="auth.view_group")
+    members = membership_of(editors)
+    save_tool_preset(actor=root, name=f"editors_{hand}", preset_of=echo, permission=members)
     former = Tool.objects.get(name=f"former_{hand}")
     update_entry(entry=former, actor=root, description="as it was before")
     update_entry(entry=former, actor=root, description="a mistake")
@@ -79,6 +83,10 @@ class Operator:
         """
         words = rf"(^|\s){re.escape(name)}\s*$" if exact else re.escape(name)
         return self.page.locator("a:visible", has_text=re.compile(words)).first
+
+    def tab(self, name: str) -> Locator:
+        """Return a tab of an entry's form."""
+        return self.page.locator("[data-tabs] a", has_text=name)
 
     def button(self, name: str, exact: bool = True) -> Locator:
         """Return a button by its text."""
@@ -257,23 +265,22 @@ def write_a_prompt_with_arguments(at: Operator) -> None:
     eventually(lambda: arguments() == ["who", "language"], 20, "the prompt is offered with its arguments")
 
 
-@task(4)
+@task(3)
 def write_a_resource(at: Operator) -> None:
     at.press(at.page.locator("a[href='/admin/mcp_app/resource/add/']"))
-    at.hands.write(at.page.locator("#id_uri"), f"docs://terms-{at.mine}")
-    at.hands.write(at.page.locator("#id_name"), "terms")
+    at.hands.write(at.page.locator("#id_uri"), f"terms-{at.mine}")
+    expect(at.page.get_by_role("status").filter(has_text=f"resource://terms-{at.mine}")).to_be_visible()
     at.hands.write(at.page.locator("#id_text"), "Be kind.")
     at.press(at.button("Save"))
-    _reads(at, f"docs://terms-{at.mine}", "Be kind.")
+    _reads(at, f"resource://terms-{at.mine}", "Be kind.")
 
 
-@task(4)
+@task(3)
 def upload_a_resource(at: Operator) -> None:
     file = at.folder / "terms.txt"
     file.write_text("Be kind, too.")
     at.press(at.page.locator("a[href='/admin/mcp_app/resource/add/']"))
     at.hands.write(at.page.locator("#id_uri"), f"docs://upload-{at.mine}")
-    at.hands.write(at.page.locator("#id_name"), "terms")
     at.hands.upload(at.page.locator("#id_file"), file)
     at.press(at.button("Save"))
     _reads(at, f"docs://upload-{at.mine}", "Be kind, too.")
@@ -323,7 +330,7 @@ def publish_a_draft_of_a_description(at: Operator) -> None:
 @task(5)
 def roll_back_a_description(at: Operator) -> None:
     at.follow("Tools", f"former_{at.mine}", "History")
-    at.press(at.link("Roll back to this…"))
+    at.press(at.link("Roll back to this version…"))
     at.press(at.button("Roll back"))
     _is_described(at, f"former_{at.mine}", "as it was before")
 
@@ -336,9 +343,10 @@ def _is_described(at: Operator, name: str, words: str) -> None:
     eventually(lambda: description() == words, 20, f"clients read {words!r}")
 
 
-@task(4)
+@task(5)
 def require_approval(at: Operator) -> None:
     at.follow("Tools", f"approve_{at.mine}")
+    at.hands.press(at.tab("Access"))
     at.hands.press(at.page.locator("#id_needs_approval"))
     at.press(at.button("Save"))
     expect(at.page.locator("body")).to_contain_text("was changed successfully")
@@ -355,12 +363,49 @@ def approve_a_call(at: Operator) -> None:
         assert "result" in stream.messages(60)[-1]
 
 
-@task(4)
+@task(5)
 def restrict_a_tool_to_a_group(at: Operator) -> None:
     at.follow("Tools", f"restrict_{at.mine}")
+    at.hands.press(at.tab("Access"))
     at.hands.choose(at.page.locator("#id_permission"), "members of Editors")
     at.press(at.button("Save"))
     row = at.page.locator("tr", has_text=f"restrict_{at.mine}")
+    expect(row).to_contain_text("members of Editors")
+
+
+@task(7)
+def restrict_two_tools_to_a_group_at_once(at: Operator) -> None:
+    at.follow("Tools")
+    names = [f"bulk_{at.mine}", f"team_{at.mine}"]
+    for name in names:
+        at.hands.press(at.page.locator("tr", has_text=name).locator("input.action-select"))
+    at.hands.choose(at.page.locator("select[name=action]"), "Set permission…")
+    at.press(at.page.locator("#changelist-form button[name=index]").first)
+    at.hands.choose(at.page.locator("#id_permission"), "members of Editors")
+    at.press(at.button("Set permission"))
+    for name in names:
+        expect(at.page.locator("tr", has_text=name)).to_contain_text("members of Editors")
+    eventually(lambda: not set(names) - set(at.offered()), 20, "a superuser is offered them")
+
+
+@task(3)
+def see_that_a_member_can_use_a_tool(at: Operator) -> None:
+    at.follow("Tools", f"editors_{at.mine}", "Who can use it")
+    row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="ann", exact=True))
+    expect(row).to_contain_text("by the group Editors")
+
+
+@task(3)
+def see_that_other_users_cannot_use_a_tool(at: Operator) -> None:
+    at.follow("Tools", f"editors_{at.mine}", "Who can use it")
+    row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="eve", exact=True))
+    expect(row).to_contain_text("is not a member of Editors")
+
+
+@task(2)
+def see_the_tools_of_a_group(at: Operator) -> None:
+    at.follow("Groups", "Editors")
+    row = at.page.locator("[aria-labelledby=mcp-offered-title] tr", has_text=f"editors_{at.mine}")
     expect(row).to_contain_text("members of Editors")
 
 
@@ -406,9 +451,9 @@ def export_and_see_what_an_import_would_change(at: Operator) -> None:
     file.write_text(Path(got.value.path()).read_text().replace("a mistake", "no mistake"))
     at.press(at.link("Import…"))
     at.hands.upload(at.page.locator("input[type=file]"), file)
-    at.press(at.button("Show what would change"))
+    at.press(at.button("Preview changes"))
     expect(
-        at.page.get_by_role("button", name="Import all of it").or_(at.page.get_by_text("All is as"))
+        at.page.get_by_role("button", name="Import all changes").or_(at.page.get_by_text("No changes"))
     ).to_be_visible()
 
 

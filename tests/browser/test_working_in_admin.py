@@ -39,7 +39,7 @@ def test_json_errors_appear_beside_the_field_and_keep_the_text(visit: Visit) -> 
 
 def test_tree_view_writes_the_same_field(visit: Visit) -> None:
     visitor = visit()
-    page = visitor.goto("/admin/mcp_app/prompt/add/")
+    page = visitor.goto("/admin/mcp_app/prompt/add/#definition")
     box = page.locator(".mcp-json-field:has(#id_meta)")
     type_json(page, "meta", '{"com.example/a": 1}')
     box.get_by_role("button", name="tree").click()
@@ -82,7 +82,7 @@ def test_prompt_arguments_follow_the_placeholders(scheme: str, width: int, visit
     page.get_by_role("button", name="Add an argument").click()
     expect(rows.last.get_by_label("Name")).to_be_focused()
     page.keyboard.type("tone")
-    expect(page.locator("[data-preview-notice]")).to_contain_text("Not declared as arguments: style.")
+    expect(page.locator("[data-preview-notice]")).to_contain_text("Missing arguments: style.")
     picture(page, f"argument-rows-{scheme}-{width}")
     # The disclosure marker is beside its word, not at the edge of the form.
     marks = "node => [getComputedStyle(node).listStyleType, getComputedStyle(node, '::after').content]"
@@ -90,9 +90,6 @@ def test_prompt_arguments_follow_the_placeholders(scheme: str, width: int, visit
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert seen(page) == []
     page.fill("#id_template", "Greet {{who}} in {{language}}, {{tone}}")
-    # The editor of another field loads when visible, and must not be aborted by leaving.
-    page.locator(".mcp-json-field:has(#id_meta)").scroll_into_view_if_needed()
-    expect(page.locator(".mcp-json-field:has(#id_meta) .cm-content")).to_be_visible()
     visitor.drawn()
     page.click("[name=_save]")
     page.wait_for_url("**/admin/mcp_app/prompt/")
@@ -107,6 +104,50 @@ def test_prompt_arguments_follow_the_placeholders(scheme: str, width: int, visit
     assert [row.get_attribute("aria-label") for row in rows.all()] == [
         "Argument who", "Argument language", "Argument tone", "Argument now",
     ]  # fmt: skip
+    assert visitor.trouble == []
+
+
+@pytest.mark.parametrize("has_scripts", [True, False], ids=["scripts", "no-scripts"])
+def test_tabs_of_a_form_are_links_to_its_sections(has_scripts: bool, visit: Visit) -> None:
+    visitor = visit(java_script_enabled=has_scripts)
+    page = visitor.page
+    page.goto(f"{visitor.base}/admin/mcp_app/tool/add/#access")
+    sections = {name: page.locator(f"#{name}") for name in ("text", "access", "limits", "definition")}
+    for name in ("access", "limits"):
+        page.locator(f"[data-tabs] a[href='#{name}']").click()
+        for other, section in sections.items():
+            expect(section).to_be_visible(visible=other == name or not has_scripts)
+        expect(sections[name]).to_be_in_viewport()
+    if has_scripts:
+        expect(page.locator("[data-tabs] [aria-current]")).to_have_text("Limits")
+        assert seen(page) == []
+    assert visitor.trouble == []
+
+
+def test_error_opens_the_tab_that_has_it(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/prompt/add/")
+    page.fill("#id_name", "p")
+    page.fill("#id_template", "Hello")
+    page.click("[data-tabs] a[href='#definition']")
+    type_json(page, "icons", '[{"src": "javascript:x"}]')
+    page.click("[data-tabs] a[href='#text']")
+    page.click("[name=_save]")
+    failed = page.locator("[data-tabs] a[data-errors]")
+    expect(failed).to_have_attribute("href", "#definition")
+    expect(failed).to_have_attribute("aria-current", "true")
+    expect(page.locator("#definition")).to_contain_text("https:")
+    assert visitor.trouble == []
+
+
+def test_single_braces_are_replaced_by_one_press(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/prompt/add/")
+    page.fill("#id_template", "Ship {order} to {{who}}")
+    page.get_by_role("button", name="Replace with {{order}}").click()
+    expect(page.locator("#id_template")).to_have_value("Ship {{order}} to {{who}}")
+    expect(page.locator("[data-preview-notice]")).to_be_hidden()
+    expect(page.get_by_role("group", name="Argument order")).to_be_visible()
     assert visitor.trouble == []
 
 

@@ -20,13 +20,13 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.markup import with_window
 from mcp_app.admin.timeline import refusals_of
-from mcp_app.auth.membership import group_of
 from mcp_app.auth.permissions import PermissionMissing, holders_of, may_view_people, people_permission
 from mcp_app.auth.principal_names import name_of
 from mcp_app.catalogue.access import (
     Giver,
     Holder,
     givers_of,
+    holders_in_words,
     named_after,
     obstacle_of,
     permission_of,
@@ -84,6 +84,7 @@ class CallersPages(ModelAdmin[Any]):
         context = {
             **self.object_context(request, f"Who can use {marked(getattr(entry, self.key_field))}", entry),
             "entry_url": self.page_url("change", entry),
+            "entry_name": marked(getattr(entry, self.key_field)),
             "rule": rule_of(entry),
             "obstacle": obstacle_of(entry),
             "groups": [marked(giver.name) for giver in givers if giver is not named],
@@ -106,18 +107,12 @@ class CallersPages(ModelAdmin[Any]):
 
 def rule_of(entry: Entry) -> str:
     """Return a phrase that describes who may use an entry."""
-    permission = permission_of(entry)
-    if not permission:
-        return "every caller"
-    group = group_of(permission)
-    if group is not None:
-        return f"members of {marked(group.name)}"
-    return f"those with the permission {marked(permission)}"
+    return holders_in_words(permission_of(entry))
 
 
 def about_permission(request: HttpRequest) -> SafeString:
     """Return the help text of the permission field. It has a link to add a group if the user may do so."""
-    text = "Who sees it and may use it: every caller, the members of a group, or those with a permission."
+    text = "Callers that may see and use it."
     if not (admin.site.is_registered(Group) and request.user.has_perm("auth.add_group")):
         return format_html("{}", text)
     return with_window(text, "New group", reverse(f"{admin.site.name}:auth_group_add"), "permission")

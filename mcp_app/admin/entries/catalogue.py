@@ -12,7 +12,6 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.columns import json_column
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.entry_admin import EntryAdmin
 from mcp_app.admin.entries.entry_filters import PresetFilter
@@ -47,9 +46,6 @@ class ToolAdmin(TransferPages, EntryAdmin):
         "shown_callers",
         "shown_execution",
         "shown_refusals",
-        "shown_input_schema",
-        "shown_output_schema",
-        "shown_annotations",
         "shown_definition",
     )
     list_filter = (*EntryAdmin.list_filter, PresetFilter)
@@ -63,21 +59,9 @@ class ToolAdmin(TransferPages, EntryAdmin):
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
         if db_field.name == "preset_of" and field is not None:
             field.required = True
-            field.label = "Tool"
-            field.help_text = (
-                "What is added here is a preset: this tool by another name, with some arguments fixed."
-            )
+            field.label = "Preset of"
+            field.help_text = "The tool that the preset calls."
         return field
-
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Add the fields about approval after the limits."""
-        sets = super().get_fieldsets(request, obj)
-        place = [name for name, _ in sets].index("Limits") + 1
-        return [
-            *sets[:place],
-            ("Approval", {"fields": self.fields_for(request, obj, self.approval_fields)}),
-            *sets[place:],
-        ]
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Protect tools on which presets are based. The presets must be deleted first."""
@@ -129,15 +113,15 @@ class ToolAdmin(TransferPages, EntryAdmin):
         if permission_of(tool):
             return visible(rule_of(tool))
         if has_open_view(exposed):
-            return "open to every caller: neither this entry nor the view behind it asks for a permission"
-        return "every caller, as far as its code lets them"
+            return "every caller: neither the tool nor the view behind it requires a permission"
+        return "every caller, unless its code refuses them"
 
     @admin.display(description="runs")
     def shown_execution(self, tool: Tool) -> str:
         """Return a phrase about where the tool runs by its definition and what clients must support."""
         definition: Any = source_of(tool).definition(tool)
         if definition is None or not definition.background:
-            return "in the web process, unless changed above"
+            return "in the web process, unless Limits changes that"
         facts = ["in a worker"]
         if definition.task_required:
             facts.append("only as a task for clients of 2025-11-25 and 2026-07-28")
@@ -154,10 +138,6 @@ class ToolAdmin(TransferPages, EntryAdmin):
         lines = ((badge("refused", "warn"), visible(each), each.rule.remedy) for each in found)
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{} {} {}</li>", lines))
 
-    shown_input_schema = json_column("input schema", "input_schema")
-    shown_output_schema = json_column("output schema", "output_schema")
-    shown_annotations = json_column("annotations", "annotations")
-
 
 @admin.register(Prompt)
 class PromptAdmin(EntryAdmin):
@@ -165,7 +145,7 @@ class PromptAdmin(EntryAdmin):
 
     kind = "prompt"
     form = PromptForm
-    definition_fields = ("name", "code_description", "shown_arguments", "shown_definition")
+    definition_fields = ("name", "code_description", "shown_definition")
     search_fields = ("name", "title", "description", "permission", "template")
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
@@ -173,10 +153,8 @@ class PromptAdmin(EntryAdmin):
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "arguments":
             field.widget = ArgumentsWidget()
-            field.help_text = "A row is made for each placeholder as you type it."
+            field.help_text = "Each placeholder in the text gets a row."
         return field
-
-    shown_arguments = json_column("arguments", "arguments")
 
 
 @admin.register(Resource)
@@ -193,7 +171,7 @@ class ResourceAdmin(EntryAdmin):
         """Use an upload widget without a link to the file."""
         if db_field.name == "file":
             return db_field.formfield(
-                widget=UploadWidget(), help_text="Instead of text. Choosing a file replaces the old."
+                widget=UploadWidget(), help_text="Instead of text. A new file replaces the stored file."
             )
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
@@ -228,7 +206,7 @@ class ResourceTemplateAdmin(EntryAdmin):
     form = EntryForm
     definition_fields = ("uri_template", "name", "mime_type", "code_description", "shown_definition")
     search_fields = ("uri_template", "name", "title", "description", "permission")
-    actions = ("enable_entries", "disable_entries")
+    actions = ("enable_entries", "disable_entries", "set_permission")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Return False, because a template needs a function in code."""

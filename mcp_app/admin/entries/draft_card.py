@@ -53,10 +53,10 @@ class DraftCard:
         """The text that asks to confirm the deletion of the draft. It lists the fields that would be lost."""
         kind, name = marked(self.draft.kind), marked(self.draft.key)
         if self.draft.entry_id is None:
-            return f"Discard the new {kind} {name}? All that this draft has of it is lost for good."
+            return f"Discard the new {kind} {name}? The draft is deleted permanently."
         lost = ", ".join(field.name for field in self.fields)
-        what = f"what it says of {lost} is lost for good" if lost else "it is lost for good"
-        return f"Discard the draft of the {kind} {name}? The published entry stays, and {what}."
+        what = f"The changes to {lost} are deleted" if lost else "The draft is deleted"
+        return f"Discard the draft of the {kind} {name}? {what} permanently. The published {kind} stays."
 
 
 def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:

@@ -26,12 +26,14 @@ from mcp_app.models import Draft
 
 
 class KindFilter(admin.SimpleListFilter):
-    """List filter by kind of entry."""
+    """List filter by kind of entry. It offers the kinds of pending drafts."""
 
     title, parameter_name = "kind", "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(kind, kind) for kind in _kinds_seen(request)]
+        drafts = Draft.objects.filter(kind__in=_kinds_seen(request)).order_by("kind")
+        found = list(drafts.values_list("kind", flat=True).distinct())
+        return [(kind, kind) for kind in found] if len(found) > 1 or self.value() else []
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Draft]) -> QuerySet[Draft]:
         return queryset.filter(kind=self.value()) if self.value() else queryset
@@ -137,7 +139,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
 
     def _refused(self, request: HttpRequest, draft: Draft, error: ValidationError) -> HttpResponse:
         for text in faults(error):
-            self.message_user(request, f"Not done: {text}", messages.ERROR)
+            self.message_user(request, f"Nothing was changed: {text}", messages.ERROR)
         if not Draft.objects.filter(pk=draft.pk).exists():
             return HttpResponseRedirect(self.page_url("changelist"))
         return HttpResponseRedirect(self.page_url("change", draft))

@@ -23,11 +23,18 @@ from mcp_app.admin.base import object_button
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.entries.bench import BenchAdmin
 from mcp_app.admin.entries.callers import about_permission, rule_of
-from mcp_app.admin.entries.entry_drafts import DraftPages
-from mcp_app.admin.entries.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
+from mcp_app.admin.entries.entry_filters import (
+    DraftFilter,
+    DriftFilter,
+    EnabledFilter,
+    MissingFilter,
+    RestrictedFilter,
+    SourceFilter,
+)
 from mcp_app.admin.entries.entry_history import HistoryPages
-from mcp_app.admin.entries.read_only import definition_columns, in_force
-from mcp_app.admin.entries.switch import SwitchUndo, as_switched, asks_for_json, switch_button, switched
+from mcp_app.admin.entries.form_tabs import TabbedForm
+from mcp_app.admin.entries.permission_action import PermissionAction
+from mcp_app.admin.entries.switch import as_switched, asks_for_json, switch_button, switched
 from mcp_app.admin.entries.transfer import buttons
 from mcp_app.admin.markup import badge, diff
 from mcp_app.admin.widgets import JsonField, PermissionField
@@ -50,37 +57,32 @@ from mcp_app.models import Draft
 Entry = Any
 
 
-class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
+class EntryAdmin(BenchAdmin, TabbedForm, PermissionAction, HistoryPages):
     """Admin pages of a kind of catalogue entry.
 
     All changes are written by ``mcp_app.catalogue.changes.services``.
     """
 
     key_field: ClassVar[str] = "name"
-    dress_fields: ClassVar[tuple[str, ...]] = (
-        "title",
-        "description",
-        "enabled",
-        "permission",
-        "position",
-        "icons",
-    )
-    limit_fields: ClassVar[tuple[str, ...]] = ()
-    definition_fields: ClassVar[tuple[str, ...]] = ("shown_definition",)
-
     change_list_template = "mcp_admin/entries.html"
     change_form_template = "mcp_admin/entry_form.html"
     add_form_template = "mcp_admin/entry_form.html"
     list_display_links = ("key",)
     list_filter: ClassVar[Any] = (
-        "source",
-        "enabled",
+        SourceFilter,
+        EnabledFilter,
         RestrictedFilter,
         DraftFilter,
         DriftFilter,
         MissingFilter,
     )
-    actions: Any = ("enable_entries", "disable_entries", "duplicate_entries", "delete_selected")
+    actions: Any = (
+        "enable_entries",
+        "disable_entries",
+        "set_permission",
+        "duplicate_entries",
+        "delete_selected",
+    )
 
     # Permissions.
 
@@ -118,36 +120,6 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
             )
             found = found.order_by(named, *found.query.order_by)
         return found, repeats
-
-    def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
-        """Return the editable fields, followed by the fields about the definition."""
-        source = self.form_source(request, obj)
-        sets: list[tuple[str | None, dict[str, Any]]] = []
-        if not source.follows:
-            sets.append((None, {"fields": source.own_fields.get(self.model, ())}))
-        dress = (*self.dress_fields, *(() if source.follows else ("meta",)))
-        sets.append(("What clients see", {"fields": self.fields_for(request, obj, dress)}))
-        if self.limit_fields:
-            sets.append(("Limits", {"fields": self.fields_for(request, obj, self.limit_fields)}))
-        if obj is not None:
-            sets.append(("Definition", {"fields": self.definition_fields_of(obj)}))
-        return sets
-
-    def fields_for(self, request: HttpRequest, entry: Entry | None, names: tuple[str, ...]) -> Any:
-        """Return the editable fields.
-
-        Users who may not change the entry get fields that show the effective values.
-        """
-        looks = entry is not None and not self.has_change_permission(request, entry)
-        return in_force(entry, names) if looks else names
-
-    def definition_fields_of(self, entry: Entry) -> tuple[Any, ...]:
-        """Return the read-only fields on an entry's page."""
-        facts, source = ("shown_source", "updated", "editor"), source_of(entry)
-        if not source.follows:
-            return facts
-        named_by = {each.__name__: each for each in definition_columns(source.origin)}
-        return (*facts, *(named_by.get(name, name) for name in self.definition_fields))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Entry | None = None) -> Any:
         """Make the name of an existing entry read-only, because clients refer to the entry by this name."""
@@ -290,7 +262,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     def _set_enabled(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
         changed = set_enabled(entries=list(queryset), enabled=enabled, actor=request.user)
         text = switched(f"{changed} of {len(queryset)}", enabled, told=changed > 0)
-        self.show_switched(request, text, changed=changed > 0)
+        self.show_undoable(request, text, changed=changed > 0)
 
     @admin.action(description="Duplicate selected", permissions=["copy"])
     def duplicate_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -364,7 +336,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
             entry.refresh_from_db()
             more = {"undo": self.undo_offer(request)} if changed else {}
             return JsonResponse(as_switched(entry, text) | more)
-        self.show_switched(request, text, changed=changed > 0)
+        self.show_undoable(request, text, changed=changed > 0)
         return None
 
     @object_button("accept")

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 
 from mcp_app.admin.entries.callers import CallersPages
+from mcp_app.admin.entries.differences import label
 from mcp_app.admin.entries.draft_card import Between, card_of, changes_since
 from mcp_app.admin.entries.entry_forms import Intent
 from mcp_app.catalogue.changes import pending_drafts, revisions
@@ -52,7 +53,7 @@ class DraftPages(CallersPages):
         if "source" not in request.GET:
             return made_here(self.model)
         if (found := maker(self.model, request.GET["source"])) is None:
-            raise Http404("There is no such source of new entries.")
+            raise Http404("Unknown source of new entries.")
         return found
 
     def add_url(self, source: Source) -> str:
@@ -63,12 +64,17 @@ class DraftPages(CallersPages):
         return f"{self.page_url('add')}{named_by}"
 
     def add_choice(self, request: HttpRequest, chosen: Source | None = None) -> list[dict[str, Any]]:
-        """Return links to the add forms, if there are several sources of new entries."""
+        """Return links to the add forms of the sources of new entries."""
         sources = makers(self.model) if self.has_add_permission(request) else []
         return [
             {"url": self.add_url(each), "chosen": each is chosen, "texts": each.adding_of(self.model)}
-            for each in (sources if len(sources) > 1 else ())
+            for each in sources
         ]
+
+    def add_title(self, request: HttpRequest) -> str:
+        """Return the title of the form for a new entry."""
+        texts = self.form_source(request, None).adding_of(self.model)
+        return texts.title or f"New {texts.noun}"
 
     def changeform_view(
         self,
@@ -88,8 +94,10 @@ class DraftPages(CallersPages):
         may_save = self.has_change_permission(request, entry) if entry else self.has_add_permission(request)
         directly = may_publish(request.user) and shown is None
         choosing = entry is None and shown is None
+        choice = self.add_choice(request, self.form_source(request, None)) if choosing else []
         context = {
-            "add_choice": self.add_choice(request, self.form_source(request, None)) if choosing else [],
+            **({"title": self.add_title(request)} if choosing else {}),
+            "add_choice": choice if len(choice) > 1 else [],
             "card": card_of(request, waits, entry) if waits is not None else None,
             "shows_draft": shown is not None,
             "draft_button": _button(request, waits, shown) if may_save else "",
@@ -149,12 +157,12 @@ class DraftPages(CallersPages):
         Django's own message has no such link.
         """
         if entry.is_as_before:
-            self.message_user(request, f"Nothing was changed: {marked(entry)}.", messages.INFO)
+            self.message_user(request, f"No changes to {marked(entry)}.", messages.INFO)
         else:
             address = self.page_url("change", entry)
             text = format_html(
                 'The {} “<a href="{}">{}</a>” was {} successfully.',
-                self.opts.verbose_name,
+                self.noun_of(entry),
                 address,
                 marked(entry),
                 done,
@@ -162,6 +170,9 @@ class DraftPages(CallersPages):
             if callers := self.callers_url(request, entry):
                 text = format_html('{} <a href="{}">Who can use it</a>', text, callers)
             self.message_user(request, text, messages.SUCCESS)
+            for name, texts in source_of(entry).warnings(entry).items():
+                warning = marked(f"{label(name).capitalize()}: {' '.join(texts)}")
+                self.message_user(request, warning, messages.WARNING)
         addresses = {
             "_continue": self.page_url("change", entry),
             "_addanother": self.add_url(source_of(entry)),
@@ -171,8 +182,13 @@ class DraftPages(CallersPages):
                 return HttpResponseRedirect(self.with_filters(request, address))
         return self.response_post_save_change(request, entry)
 
+    def noun_of(self, entry: Entry) -> str:
+        """Return the word for an entry of its source, such as "preset"."""
+        source = source_of(entry)
+        return str(self.opts.verbose_name) if source.follows else source.adding_of(self.model).noun
+
     def _to_draft(self, request: HttpRequest, draft: Draft) -> HttpResponse:
-        text = f"Saved as a draft: {marked(draft.key)}. Clients do not see it until it is published."
+        text = f"Draft of {marked(draft.key)} saved. Clients do not see it until it is published."
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(reverse(f"{self.admin_site.name}:mcp_app_draft_change", args=[draft.pk]))
 

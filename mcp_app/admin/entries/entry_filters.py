@@ -1,34 +1,64 @@
-"""List filters of catalogue entries."""
+"""List filters of catalogue entries. They offer only choices that match at least one entry."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import F, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.http import HttpRequest
 
+from mcp_app.catalogue.sources.lookup import present, rows_stored_as
 from mcp_app.catalogue.sources.preset.source import PRESET
 
 
-class YesNoFilter(admin.SimpleListFilter):
-    """A list filter with the choices "yes" and "no". Subclasses define which rows match "yes"."""
+class SourceFilter(admin.SimpleListFilter):
+    """A list filter by source. It offers the sources of stored entries."""
 
-    yes, no = "yes", "no"
+    title, parameter_name = "source", "source__exact"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("yes", self.yes), ("no", self.no)]
+        found = present(model_admin.model)
+        return found if len(found) > 1 or self.value() else []
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() == "yes":
-            return self.matching(queryset)
-        if self.value() == "no":
-            return queryset.exclude(pk__in=self.matching(queryset).values("pk"))
-        return queryset
+        stored = self.value()
+        return queryset.filter(rows_stored_as(stored)) if stored else queryset
 
-    def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows that match "yes"."""
-        raise TypeError(f"{type(self).__name__} must say which rows match")
+
+class YesNoFilter(admin.SimpleListFilter):
+    """A list filter with the choices "yes" and "no".
+
+    Subclasses define ``matching``, the condition of rows that match "yes". If all rows match the same choice,
+    the filter is not shown.
+    """
+
+    yes, no = "yes", "no"
+    values: ClassVar[tuple[str, str]] = ("yes", "no")
+    matching: ClassVar[Q]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        choices = list(zip(self.values, (self.yes, self.no), strict=True))
+        if self.value():
+            return choices
+        rows = model_admin.get_queryset(request).order_by()
+        found = rows.aggregate(matching=Count("pk", filter=self.matching), all=Count("pk"))
+        return choices if 0 < found["matching"] < found["all"] else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        yes, no = self.values
+        if self.value() == yes:
+            return queryset.filter(self.matching)
+        return queryset.exclude(self.matching) if self.value() == no else queryset
+
+
+class EnabledFilter(YesNoFilter):
+    """List filter: enabled entries."""
+
+    title, parameter_name = "state", "enabled__exact"
+    yes, no = "enabled", "disabled"
+    values = ("1", "0")
+    matching = Q(enabled=True)
 
 
 class RestrictedFilter(YesNoFilter):
@@ -36,10 +66,7 @@ class RestrictedFilter(YesNoFilter):
 
     title, parameter_name = "permission", "restricted"
     yes, no = "needs a permission", "open to every caller"
-
-    def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return entries with a permission."""
-        return queryset.exclude(permission="")
+    matching = ~Q(permission="")
 
 
 class DriftFilter(YesNoFilter):
@@ -47,10 +74,7 @@ class DriftFilter(YesNoFilter):
 
     title, parameter_name = "drift", "drift"
     yes, no = "changed at its source since reviewed", "as reviewed"
-
-    def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return entries whose definition has changed since the last review."""
-        return queryset.exclude(reviewed_hash="").exclude(reviewed_hash=F("definition_hash"))
+    matching = ~Q(reviewed_hash="") & ~Q(reviewed_hash=F("definition_hash"))
 
 
 class MissingFilter(YesNoFilter):
@@ -58,29 +82,20 @@ class MissingFilter(YesNoFilter):
 
     title, parameter_name = "definition", "missing"
     yes, no = "missing", "present"
-
-    def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return missing entries."""
-        return queryset.filter(missing=True)
+    matching = Q(missing=True)
 
 
 class DraftFilter(YesNoFilter):
-    """List filter: entries with a pending draft."""
+    """List filter: entries with a pending draft. The list must annotate its entries with ``has_draft``."""
 
     title, parameter_name = "draft", "draft"
     yes, no = "has a draft", "has no draft"
-
-    def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return entries that have a draft. The list must annotate its entries with ``has_draft``."""
-        return queryset.filter(has_draft=True)
+    matching = Q(has_draft=True)
 
 
 class PresetFilter(YesNoFilter):
     """List filter: tools that are presets of another tool."""
 
     title, parameter_name = "preset", "preset"
-    yes, no = "presets", "tools of their own"
-
-    def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return presets."""
-        return queryset.filter(PRESET.rows())
+    yes, no = "presets", "other tools"
+    matching = PRESET.rows()

@@ -18,6 +18,7 @@ from mcp_app.catalogue.changes.drafts import save_draft
 from mcp_app.catalogue.changes.services import save_entry, update_entry
 from mcp_app.catalogue.changes.states import service_values
 from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.content.checks import SCHEME, with_scheme
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.precedence import UNSET
 from mcp_app.interface.text import marked, marked_block
@@ -49,6 +50,9 @@ class EntryForm(ModelForm[Any]):
     """A form that writes through a service and shows the errors of the service beside the fields."""
 
     intent: ClassVar[Intent] = Intent()
+
+    class Media:
+        js = ("mcp_app/entry_form.js",)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Build the form. If ``intent.shows`` is set, the form shows the values of that draft."""
@@ -161,6 +165,25 @@ class ResourceForm(EntryForm):
         model = Resource
         fields = "__all__"
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "uri" in self.fields:
+            self.fields["uri"].help_text = f"A URI without a scheme is saved with {SCHEME}."
+            self.fields["uri"].widget.attrs["data-scheme"] = SCHEME
+        if "name" in self.fields:
+            self.fields["name"].required = False
+            self.fields["name"].help_text = "By default, the last part of the URI."
+
+    def clean_uri(self) -> str:
+        """Return the URI, with a scheme if the user entered none."""
+        return with_scheme(self.cleaned_data["uri"].strip())
+
+    def clean_name(self) -> str:
+        """Return the name, or else the last part of the URI."""
+        name: str = self.cleaned_data["name"]
+        uri: str = self.cleaned_data.get("uri") or self.instance.uri
+        return name or uri.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+
 
 def _initial(draft: Draft) -> dict[str, Any]:
     """Return the values of a draft as initial form data. Uploads are left out, as forms cannot show them."""
@@ -191,18 +214,16 @@ def _mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, A
 
 def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
     if stated is True:
-        return _marked(f"from {origin}", f"Switched on in {origin}, and cannot be switched off here.")
+        return _marked(f"from {origin}", f"On in {origin}; cannot be switched off here.")
     overrides = value not in UNSET
     if name in IN_CODE:
         if overrides:
-            return _marked(
-                "override", f"Overrides the text from {origin}, which is in force when this is empty."
-            )
-        return _marked(f"from {origin}", f"In force is the text from {origin}, as shown.")
-    shown = "what it says" if isinstance(stated, list | dict) else marked(stated)
+            return _marked("override", f"Overrides the text from {origin}. Clear the field to use that text.")
+        return _marked(f"from {origin}", f"Using the text from {origin}.")
+    shown = "the value" if isinstance(stated, list | dict) else marked(stated)
     if overrides:
-        return _marked("override", f"Overrides {shown} from {origin}, in force when this is empty.")
-    return _marked(f"from {origin}", f"In force from {origin}: {shown}.")
+        return _marked("override", f"Overrides {shown} from {origin}. Clear the field to use that value.")
+    return _marked(f"from {origin}", f"Using {shown} from {origin}.")
 
 
 def _marked(word: str, sentence: str) -> SafeString:

@@ -1,4 +1,4 @@
-"""The switch of an entry in the list: button, messages, JSON for the list's script, and undo."""
+"""The switch of an entry in the list, and the undo of switches and of permissions set in the list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mcp_app.admin import undo
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.markup import written
 from mcp_app.catalogue.changes.services import may_publish
-from mcp_app.catalogue.changes.undoing import last_switch, undo_switch
+from mcp_app.catalogue.changes.undoing import SWITCHES, last_revision
+from mcp_app.catalogue.changes.undoing import undo as undo_changes
 from mcp_app.interface.text import marked
 
 NOT_UNDONE = "This can no longer be undone."
@@ -65,7 +66,7 @@ def asks_for_json(request: HttpRequest) -> bool:
 
 
 class SwitchUndo(ModelAdmin[Any]):
-    """Undo of a switch with a button. The undo is refused if the entry has changed since."""
+    """Undo of a change made in the list. The undo is refused if an entry has changed since."""
 
     kind: ClassVar[str]
 
@@ -74,20 +75,20 @@ class SwitchUndo(ModelAdmin[Any]):
         return [path("undo/", self.admin_site.admin_view(self.undo_view), name=name), *super().get_urls()]
 
     def undo_offer(self, request: HttpRequest) -> dict[str, str]:
-        """Return the address of the undo and a signed note that identifies the user's last switch."""
-        revision = last_switch(kind=self.kind, actor=request.user)
+        """Return the address of the undo and a signed note that identifies the user's last change."""
+        revision = last_revision(kind=self.kind, actor=request.user)
         address = self.with_filters(request, self.page_url("undo"))
         return {"address": address, "note": undo.signed_action(request, self.kind, revision)}
 
-    def show_switched(self, request: HttpRequest, text: str, *, changed: bool) -> None:
-        """Show the message after a switch, with an undo button if something changed."""
+    def show_undoable(self, request: HttpRequest, text: str, *, changed: bool) -> None:
+        """Show the message after a change in the list, with an undo button if something changed."""
         if changed:
             offer = self.undo_offer(request)
             text = undo.with_undo(request, text, offer["address"], offer["note"])
         self.message_user(request, text, messages.SUCCESS)
 
     def undo_view(self, request: HttpRequest) -> HttpResponse:
-        """Undo the switch that the submitted note identifies."""
+        """Undo the change that the submitted note identifies."""
         if not (self.has_change_permission(request) and may_publish(request.user)):
             raise PermissionDenied
         if request.method != "POST":
@@ -96,11 +97,12 @@ class SwitchUndo(ModelAdmin[Any]):
         try:
             if revision is None:
                 raise ValidationError(NOT_UNDONE)
-            rows = undo_switch(kind=self.kind, revision=revision, actor=request.user)
+            rows, action = undo_changes(kind=self.kind, revision=revision, actor=request.user)
         except ValidationError as error:
             return self._not_undone(request, f"Nothing was undone. {marked(' '.join(error.messages))}")
         what = marked(rows[0]) if len(rows) == 1 else f"{len(rows)} {self.opts.verbose_name_plural}"
-        text = f"Undone. {switched(what, rows[0].enabled, told=True)}"
+        restored = f"Permission restored: {what}. Clients are notified now."
+        text = f"Undone. {switched(what, rows[0].enabled, told=True) if action in SWITCHES else restored}"
         if asks_for_json(request):
             return JsonResponse(as_switched(rows[0], text))
         self.message_user(request, text, messages.SUCCESS)

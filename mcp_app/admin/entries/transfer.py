@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,7 +16,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import ModelAdmin
-from mcp_app.admin.markup import DiffLine, badge, diff
+from mcp_app.admin.entries.differences import ShownDifference, field_differences
+from mcp_app.admin.markup import badge
 from mcp_app.admin.widgets import UploadWidget
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.transfer import (
@@ -37,7 +37,7 @@ from mcp_app.interface.text import marked
 
 MOST_SHOWN = 200
 TONES = {"added": "good", "changed": "info", "removed": "bad"}
-NOT_WHOLE = "What was looked at did not come back whole."
+NOT_WHOLE = "The preview was not submitted completely. Choose the file again."
 TOO_LARGE = "This is too large for a page: use the API (/api/catalogue/import/) or manage.py mcp_import."
 
 
@@ -48,19 +48,19 @@ class ImportForm(forms.Form):
     text = forms.CharField(
         required=False,
         strip=False,
-        label="Or its text",
+        label="Or text",
         widget=forms.Textarea({"class": "mcp-input mcp-import-text", "rows": 8, "spellcheck": "false"}),
     )
     notation = forms.ChoiceField(
         required=False,
-        label="Notation",
-        choices=[("", "as it looks"), *((name, name.upper()) for name in NOTATIONS)],
+        label="Format",
+        choices=[("", "Detect"), *((name, name.upper()) for name in NOTATIONS)],
         widget=forms.Select({"class": "mcp-input"}),
     )
     prune = forms.BooleanField(
         required=False,
-        label="Also remove what the file does not have",
-        help_text="Entries made in the admin are deleted, changes of all other entries undone.",
+        label="Remove entries that are not in the file",
+        help_text="Entries made in the admin are deleted. Other entries lose administrators' values.",
     )
 
     def clean(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class ImportForm(forms.Form):
         given = self.cleaned_data
         file, text = given.get("file"), given.get("text") or ""
         if bool(file) == bool(text):
-            raise forms.ValidationError("Choose a file or paste its text, one of them.")
+            raise forms.ValidationError("Choose a file or paste its text, not both.")
         content = file.read(MAX_BYTES + 1) if file else text.encode("utf-8", "surrogatepass")
         looks = notation_of(file.name) if file else ("json" if text.lstrip().startswith("{") else "yaml")
         return {**given, "content": content, "notation": given.get("notation") or looks}
@@ -109,17 +109,18 @@ class EntryDifference:
     badge: Any
     kind: str
     key: str
-    lines: Sequence[DiffLine]
+    fields: list[ShownDifference]
+    is_removed: bool
+    warnings: tuple[str, ...]
 
 
 def shown(difference: Difference) -> EntryDifference:
     """Return a difference prepared for display."""
-    new = {field.name: field.new for field in difference.fields}
+    action, new = difference.action, {field.name: field.new for field in difference.fields}
     old = {field.name: field.old for field in difference.fields}
-    before = None if difference.action == "added" else old
-    lines = [] if difference.action == "removed" else diff(before, new)
-    tone = TONES[difference.action]
-    return EntryDifference(badge(difference.action, tone), difference.kind, difference.key, lines)
+    fields = [] if action == "removed" else field_differences(None if action == "added" else old, new)
+    sign, kind, key = badge(action, TONES[action]), difference.kind, difference.key
+    return EntryDifference(sign, kind, key, fields, action == "removed", difference.warnings)
 
 
 def may_export(request: HttpRequest) -> bool:
@@ -228,7 +229,7 @@ class TransferPages(ModelAdmin[Any]):
             )
         except (CatalogueMoved, ImportForbidden, TransferRefused) as refused:
             if isinstance(refused, CatalogueMoved):
-                text = "The catalogue has changed meanwhile: this is what the file would change now."
+                text = "The catalogue changed after this preview. The new preview is below."
                 self.message_user(request, text, messages.WARNING)
             return self._preview(request, ImportForm(), asked)
         counted = ", ".join(f"{number} {name}" for name, number in done.counted().items())
@@ -240,7 +241,7 @@ class TransferPages(ModelAdmin[Any]):
     ) -> HttpResponse:
         differences = plan.differences if plan is not None else ()
         context = {
-            **self.object_context(request, "Import a catalogue"),
+            **self.object_context(request, "Import catalogue"),
             "form": form,
             "plan": plan,
             "counted": plan.counted() if plan is not None else {},

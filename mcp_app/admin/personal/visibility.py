@@ -24,13 +24,10 @@ from mcp_app.auth.principal_names import name_of
 from mcp_app.catalogue.access import (
     NOT_PUBLISHED,
     Holder,
-    givers_of,
+    decisions,
     holder_of,
     holder_of_key,
-    permission_of,
-    verdict,
 )
-from mcp_app.catalogue.sources.lookup import related, rows_of
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
 
@@ -110,14 +107,9 @@ def _seen(kind: str, asked: str, holder: Holder) -> Iterator[EntryVisibility]:
     """
     _, model, key = KINDS[kind]
     named = Q(**{f"{key}__icontains": asked}) | Q(title__icontains=asked) if asked else Q()
-    columns = ["id", key, "permission", "enabled", "missing", "source"]
-    behind = [f"{relation}__{column}" for relation in related(model) for column in columns]
-    entries = list(rows_of(model).filter(named).only(*columns, *behind).order_by(key)[:MOST_READ])
-    givers = givers_of({permission_of(entry) for entry in entries})
-    for entry in entries:
-        found = verdict(entry, kind, holder, givers.get(permission_of(entry), ()))
+    for entry, decision in decisions(model, holder, named=named, most=MOST_READ):
         url = reverse(f"admin:mcp_app_{model._meta.model_name}_change", args=[entry.pk])
-        yield EntryVisibility(marked(getattr(entry, key)), url, *found)
+        yield EntryVisibility(marked(getattr(entry, key)), url, *decision)
     drafts = Draft.objects.filter(kind=kind, entry_id=None, key__icontains=asked).order_by("key")
     for pk, name in drafts.values_list("pk", "key")[:PER_PAGE]:
         yield EntryVisibility(

@@ -24,7 +24,7 @@ from mcp_app.catalogue.sources.lookup import made_here, named, source_of
 from mcp_app.models import Draft
 from mcp_app.models.catalogue import Row
 
-_GONE: Final = "This draft is gone: it was published or discarded meanwhile."
+_GONE: Final = "This draft was published or discarded meanwhile."
 _FILE_GONE: Final = "The file uploaded with this draft can no longer be read: upload it again."
 
 
@@ -146,7 +146,7 @@ def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft |
     if draft is None:
         stored = pending_drafts.draft_of(row) if row is not None else None
         if stored is not None:
-            raise ChangedMeanwhile(f"{stored.author or 'Somebody'} saved a draft of it meanwhile: review it.")
+            raise ChangedMeanwhile(f"{stored.author or 'The system'} saved a draft meanwhile. Review it.")
         return None
     stored = _as_seen(draft)
     if (stored.kind, stored.entry_id) != (kind.KIND, row.pk if row is not None else None):
@@ -160,7 +160,9 @@ def _as_seen(draft: Draft) -> Draft:
     if stored is None:
         raise ChangedMeanwhile(_GONE)
     if stored.version != draft.version:
-        raise ChangedMeanwhile(f"{stored.author or 'Somebody'} saved this draft again meanwhile: review it.")
+        raise ChangedMeanwhile(
+            f"{stored.author or 'The system'} saved this draft again meanwhile. Review it."
+        )
     return stored
 
 
@@ -182,7 +184,7 @@ def _differing(
     elif stored is not None and "file" in stored.values:
         differing["file"] = stored.values["file"]
     if not differing:
-        raise ValidationError("Nothing differs from what is published.")
+        raise ValidationError("No changes: the draft equals the published entry.")
     check_storable(differing)
     return differing
 
@@ -193,7 +195,7 @@ def _key(draft: Draft, kind: type[Any], row: Row | None) -> str:
     key: str = draft.values[kind.KEY]
     others = Draft.objects.filter(kind=draft.kind, entry_id=None, key=key).exclude(pk=draft.pk)
     if others.exists():
-        raise ValidationError({kind.KEY: ["A draft of a new entry of this name waits already."]})
+        raise ValidationError({kind.KEY: ["A draft of a new entry with this name exists already."]})
     return key
 
 

@@ -46,7 +46,7 @@ def roll_back(*, to: CatalogueChange, actor: Any, why: str = "", seen: int | Non
         revisions.lock()
         plan = plan_roll_back(to)
         if seen is not None and plan.revision != seen:
-            raise ChangedMeanwhile("It was changed after you opened this page: review it again.")
+            raise ChangedMeanwhile("Changed after you opened this page. Review the changes again.")
         author = ChangeAuthor(actor=actor, action="rolled_back", why=why, detail={"to": to.revision})
         return services.write_change(change=plan.change, author=author)
 
@@ -65,10 +65,10 @@ def plan_roll_back(to: CatalogueChange) -> RollBack:
         before = None
     else:
         if "source" in state and not named(kind, state["source"]).owns(row):
-            raise ValidationError(f"Then it came from {state['source']}, now from {row.source}.")
+            raise ValidationError(f"The source was {state['source']} then and is {row.source} now.")
         before = states.editable_part(kind, source, revisions.state_of(row))
         if source.follows and state.get("definition") != row.definition:
-            notes.append(f"The definition stays as it is in {source.origin} now.")
+            notes.append(f"The definition keeps its current state in {source.origin}.")
     values = _without_lost_upload(to, row, wanted, notes)
     after = (before or states.empty_state(kind, source)) | values
     differing = {name: value for name, value in values.items() if before is None or before[name] != value}
@@ -109,9 +109,9 @@ def _without_lost_upload(
     shown = PurePath(name).name
     if row is None:
         raise ValidationError(
-            {"file": [f"Its uploaded file {shown} is no longer kept: make the resource again and upload it."]}
+            {"file": [f"The uploaded file {shown} was deleted. Create the resource again."]}
         )
-    notes.append(f"The uploaded file {shown} is no longer kept: text and file stay as they are now.")
+    notes.append(f"The uploaded file {shown} was deleted. Text and file keep their current values.")
     return {field: value for field, value in wanted.items() if field not in services.CONTENT}
 
 

@@ -60,6 +60,14 @@ def _check_meta(meta: Any) -> None:
     check_own_keys(meta)
 
 
+def check_permission(permission: str) -> None:
+    """Raise ValidationError for text that is not the name of a permission."""
+    try:
+        _check_permission(permission)
+    except UnfitError as error:
+        raise ValidationError({"permission": [str(error)]}) from error
+
+
 def _check_permission(permission: str) -> None:
     if permission and not _PERMISSION.fullmatch(permission):
         raise UnfitError("A permission looks like app_label.codename.")

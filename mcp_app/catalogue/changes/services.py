@@ -34,6 +34,8 @@ R = TypeVar("R", bound=Tool | Prompt | Resource)
 E = TypeVar("E", bound=Row)
 
 PUBLISH: Final = "mcp_app.publish_entries"
+# The event of a permission that was set on several entries at once.
+PERMISSION_SET: Final = "permission_set"
 # The columns with a resource's content, which lists do not contain.
 CONTENT: Final = frozenset({"text", "file"})
 
@@ -142,17 +144,19 @@ def update_entry(*, entry: E, actor: Any, why: str = "", seen: int | None = None
 def set_enabled(*, entries: Iterable[Row], enabled: bool, actor: Any, why: str = "") -> int:
     """Enable or disable entries in one revision. Return the number of entries that changed."""
     author = _author(actor, "enabled" if enabled else "disabled", why)
-    with transaction.atomic():
-        revisions.lock()
-        rows = [row for entry in entries if (row := locked(entry)).enabled != enabled]
-        revision = revisions.bump({revisions.kind_of(row) for row in rows}) if rows else 0
-        for row in rows:
-            before = revisions.state_of(row)
-            row.enabled = enabled
-            row.updated_by = revisions.stored_actor(actor)
-            row.save(update_fields=["enabled", "updated_by", "updated_at"])
-            _remember(row, revision, author, before, revisions.state_of(row))
-    return len(rows)
+    return _set_column([(entry, enabled) for entry in entries], "enabled", author)
+
+
+def set_permissions(*, wanted: Iterable[tuple[Row, str]], actor: Any, why: str = "") -> int:
+    """Set the permissions of entries in one revision. "" removes an administrator's permission.
+
+    Return the number of entries that changed. Raises ValidationError, and writes nothing, for text that is
+    not a permission.
+    """
+    author, pairs = _author(actor, PERMISSION_SET, why), list(wanted)
+    for permission in {permission for _, permission in pairs}:
+        row_checks.check_permission(permission)
+    return _set_column(pairs, "permission", author)
 
 
 def delete_entry(*, entry: Row, actor: Any, why: str = "") -> None:
@@ -178,10 +182,11 @@ def delete_entries(*, entries: Iterable[Row], actor: Any, why: str = "") -> int:
     return len(rows)
 
 
-def check_change(change: EntryChange) -> None:
-    """Raise the ValidationError that writing this change would raise. Nothing is written."""
+def check_change(change: EntryChange) -> Any:
+    """Return the row with the change, unsaved. Raises the ValidationError that writing would raise."""
     row, values = _opened(change)
     _fill(row, values)
+    return row
 
 
 def change_entries(
@@ -232,7 +237,7 @@ def write_change(*, change: EntryChange, author: ChangeAuthor) -> Any:
         written = _written(change, author, uploads)
         row, _, before, after = written
         if before == after:
-            raise ValidationError("Nothing would change: the entry is like this already.")
+            raise ValidationError("No changes: the entry already has these values.")
         _remember(row, _bump([written]), author, before, after)
         uploads.pop_all()
     return row
@@ -250,8 +255,8 @@ def refuse_stale(row: Row, seen: int | None) -> None:
     """Raise ChangedMeanwhile if the entry changed since revision ``seen``."""
     if seen is not None and revisions.last_revision(row) != seen:
         newest = revisions.history_of(revisions.kind_of(row), revisions.key_of(row), row.pk).first()
-        who = newest.actor if newest and newest.actor else "the installation"
-        raise ChangedMeanwhile(f"It was changed by {who} after you opened it: review it again.")
+        who = newest.actor if newest and newest.actor else "the system"
+        raise ChangedMeanwhile(f"Changed by {who} after you opened it. Review the changes and save again.")
 
 
 def accept_definition(*, entry: Row, actor: Any) -> None:
@@ -263,6 +268,24 @@ def accept_definition(*, entry: Row, actor: Any) -> None:
             row.save(update_fields=["reviewed_hash"])
             revisions.audit(actor=actor, action="catalogue.accepted", row=row)
     entry.reviewed_hash = row.reviewed_hash
+
+
+def _set_column(wanted: Iterable[tuple[Row, Any]], column: str, author: ChangeAuthor) -> int:
+    """Write one column of several entries in one revision. Return the number of entries that changed."""
+    with transaction.atomic():
+        revisions.lock()
+        pairs = [(locked(entry), value) for entry, value in wanted]
+        pairs = [(row, value) for row, value in pairs if getattr(row, column) != value]
+        revision = revisions.bump({revisions.kind_of(row) for row, _ in pairs}) if pairs else 0
+        for row, value in pairs:
+            before = revisions.state_of(row)
+            setattr(row, column, value)
+            if column == "permission":
+                grant_membership(value)
+            row.updated_by = revisions.stored_actor(author.actor)
+            row.save(update_fields=[column, "updated_by", "updated_at"])
+            _remember(row, revision, author, before, revisions.state_of(row))
+    return len(pairs)
 
 
 def _author(actor: Any, action: str, why: str) -> ChangeAuthor:

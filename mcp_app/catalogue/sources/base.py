@@ -26,15 +26,17 @@ _IDENTIFIED: Final = ("name", "preset_of", "fixed_arguments")
 
 
 class Adding(NamedTuple):
-    """The admin's button for a new entry of a source.
+    """The admin's button "Add …" for a new entry of a source.
 
-    ``noun`` is the text of the button, such as "preset". ``help`` is the button's tooltip. ``page`` is the
-    URL name of a page that replaces the add form, such as an import page.
+    ``noun`` names an entry, such as "preset". ``help`` is the button's tooltip. ``page`` is the URL name of a
+    page that replaces the add form, such as an import page. ``title`` is the title of the add form, by
+    default "New" and the noun.
     """
 
     noun: str
     help: str
     page: str = ""
+    title: str = ""
 
 
 class Source:
@@ -137,6 +139,10 @@ class Source:
 
     def check(self, row: Row, errors: Errors) -> None:
         """Add the problems of a row's own fields to ``errors``."""
+
+    def warnings(self, row: Row) -> Errors:
+        """Return doubts about a row's own fields, by field. A row with doubts can be stored."""
+        return {}
 
     def unavailable(self, kind: type[Any], key: str, row: Row | None) -> str:
         """Return the reason why a catalogue file cannot contain this entry here, or ""."""

@@ -51,6 +51,17 @@ def choices() -> list[tuple[str, str]]:
     return list(dict.fromkeys((each.stored, each.label) for each in SOURCES))
 
 
+def present(kind: type[Any]) -> list[tuple[str, str]]:
+    """Return the stored name and the label of each source that has rows of a kind."""
+    stored = kind._default_manager.order_by("source").values_list("source", flat=True).distinct()
+    return [(name, named(kind, name).label) for name in stored]
+
+
+def rows_stored_as(stored: str) -> Q:
+    """Return the condition for rows with a stored name of a source."""
+    return Q(source=stored)
+
+
 def travelling() -> tuple[str, ...]:
     """Return the stored names of sources whose entries appear in catalogue files."""
     return tuple(dict.fromkeys(each.stored for each in SOURCES if each.travels))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from mcp_app.catalogue.changes.services import EntryChange, check_change
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.lookup import named, own_fields, source_of, travelling
+from mcp_app.catalogue.sources.precedence import UNSET
 from mcp_app.catalogue.transfer import fields
 from mcp_app.catalogue.transfer.exports import FORMAT, VERSION
 from mcp_app.catalogue.transfer.field_defaults import Untouched
@@ -28,7 +29,7 @@ MAX_ENTRIES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """The values of a field before and after an import, as JSON values."""
+    """The effective values of a field before and after an import, as JSON values."""
 
     name: str
     old: Any
@@ -37,12 +38,16 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An entry that an import creates, changes or deletes. ``action`` is added, changed or removed."""
+    """An entry that an import creates, changes or deletes. ``action`` is added, changed or removed.
+
+    ``warnings`` are doubts about the entry in the file, which do not prevent the import.
+    """
 
     action: str
     kind: str
     key: str
     fields: tuple[FieldDifference, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -221,17 +226,23 @@ class _Planner:
         values = changed if row is not None else {**wanted, kind.KEY: key}
         values = fields.service_values(values, self._rows[Tool])
         change = EntryChange(kind=kind, entry=row, values=values, source=source)
-        self._check(where, change, given.faulty)
+        warnings = self._check(where, change, given.faulty)
         if "permission" in changed and changed["permission"] != usual["permission"]:
             self._check_permission(where, changed["permission"])
         self.plan.changes.append(change)
-        self.plan.differences.append(_difference(row, kind.KIND, key, present, changed))
+        served = {} if row is None else source.in_force(row)
+        found = _difference(row, kind.KIND, key, _served(present, served), _served(changed, served))
+        self.plan.differences.append(replace(found, warnings=warnings))
 
-    def _check(self, where: str, change: EntryChange, faulty: set[str]) -> None:
+    def _check(self, where: str, change: EntryChange, faulty: set[str]) -> tuple[str, ...]:
+        """Record the problems of a change. Return the warnings about a change without problems."""
         try:
-            check_change(change)
+            row = check_change(change)
         except ValidationError as error:
             self._complain_of(where, error, faulty)
+            return ()
+        found = source_of(row).warnings(row)
+        return tuple(f"{name}: {text}" for name, texts in found.items() for text in texts)
 
     def _check_permission(self, where: str, permission: str) -> None:
         """Record a problem for an unknown permission, because no user can have it."""
@@ -269,6 +280,11 @@ def _unknown_field(kind: type[Any], source: Source, name: str, known: list[str])
     if name in own_fields(kind) and source.follows:
         return f"This is defined in {source.origin} and cannot be changed here: take it out of the file."
     return f"There is no such field; there are: {', '.join(known)}."
+
+
+def _served(values: Mapping[str, Any], beneath: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with those of the source in place of unset values."""
+    return {name: beneath.get(name, value) if value in UNSET else value for name, value in values.items()}
 
 
 def _difference(

@@ -24,6 +24,7 @@ def difference_lines(differences: Iterable[Difference]) -> Iterator[str]:
         yield marked(f"{_SIGNS[difference.action]} {difference.kind} {difference.key} ({difference.action})")
         for field in difference.fields:
             yield from (f"    {line}" for line in _field_lines(field, difference.action == "added"))
+        yield from (marked(f"    Warning: {text}") for text in difference.warnings)
 
 
 def problem_lines(problems: Iterable[Problem]) -> list[str]:

@@ -85,7 +85,7 @@ def _actor(username: str | None) -> Any:
 def _summary(imported: Imported, *, dry_run: bool) -> str:
     counted = ", ".join(f"{number} {name}" for name, number in imported.counted().items())
     if not imported.differences:
-        return f"Nothing to change: all is as the file says ({counted})."
+        return f"No changes: the catalogue already matches this file ({counted})."
     if dry_run:
         return f"Dry run, nothing was changed: {counted}."
     return f"Imported as revision {imported.revision}: {counted}."

@@ -116,10 +116,15 @@ def compile(template: str) -> UriTemplate:  # noqa: A001
     return UriTemplate(template, literals, variables)
 
 
+def has_scheme(uri: str) -> bool:
+    """Return True if the text begins with a URI scheme and a colon."""
+    return _SCHEME.match(uri) is not None
+
+
 def _check(template: str, literals: tuple[str, ...], variables: tuple[Variable, ...]) -> None:
     if len(template) > MAX_URI:
         raise ValueError(f"The URI template has more than {MAX_URI} characters.")
-    if not _SCHEME.match(literals[0]):
+    if not has_scheme(literals[0]):
         raise ValueError(f"The URI template {template!r} must begin with a scheme such as 'demo://'.")
     for literal in literals:
         if "{" in literal or "}" in literal:

@@ -65,7 +65,7 @@ function declaredArguments(field) {
   }
 }
 
-// What in the text is no argument yet, and braces that stand alone, each with the way to mend it.
+// Placeholders without an argument and names in single braces, each with a button that corrects them.
 function sayOfPlaceholders(notice, template, declared) {
   const names = declaredArguments(declared) ?? [];
   const named = [...template.value.matchAll(/\{\{[ \t]*([A-Za-z_]\w{0,63})[ \t]*\}\}/g)].map((found) => found[1]);
@@ -86,13 +86,15 @@ function sayOfPlaceholders(notice, template, declared) {
     notice.append(line);
   };
   if (single.length > 0) {
-    offer(`Single braces stay as they are: ${single.map((name) => `{${name}}`).join(", ")}.`, "Make them placeholders", () => {
+    const meant = single.map((name) => `{{${name}}}`).join(", ");
+    const verb = single.length === 1 ? "is" : "are";
+    offer(`${single.map((name) => `{${name}}`).join(", ")} ${verb} plain text. Did you mean ${meant}?`, `Replace with ${meant}`, () => {
       template.value = template.value.replace(/(?<!\{)\{([A-Za-z_]\w{0,63})\}(?!\})/g, "{{$1}}");
       template.dispatchEvent(new Event("input"));
     });
   }
   if (missing.length > 0) {
-    offer(`Not declared as arguments: ${missing.join(", ")}.`, "Add them", () => {
+    offer(`Missing arguments: ${missing.join(", ")}.`, "Add arguments", () => {
       let list = [];
       try { list = JSON.parse(declared.value || "[]"); } catch { /* What is half typed is replaced. */ }
       const added = missing.map((name) => ({ name, description: "", required: true }));

@@ -134,10 +134,8 @@ def test_import_preview_and_problems_show_hostile_text_as_text(walk: Walk, serve
         text = content if isinstance(content, str) else json.dumps(content)
         file = {"name": planted("import.file", 120), "mimeType": "text/html", "buffer": text.encode()}
         page.set_input_files("[type=file]", [FilePayload(**file)])
-        page.click("text=Show what would change")
-        page.wait_for_selector(
-            "[aria-label=Problems], [aria-label='What would change'], .mcp-wrong, .mcp-note-bad"
-        )
+        page.click("text=Preview changes")
+        page.wait_for_selector("[aria-label=Problems], [aria-label='Preview'], .mcp-wrong, .mcp-note-bad")
         visitor.drawn()
         assert visitor.faults("import", shown) == []
 

@@ -115,7 +115,7 @@ def test_other_permissions_are_not_memberships(said: str) -> None:
 
 
 def test_callers_page_lists_users_with_reasons(root: Client, seeded: Seed) -> None:
-    assert _callers(root, seeded.echo)["outsider"] == (True, "every caller can")
+    assert _callers(root, seeded.echo)["outsider"] == (True, "open to every caller")
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(seeded.viewer)
     name = membership_of(editors)
@@ -138,7 +138,7 @@ def test_callers_page_lists_users_with_reasons(root: Client, seeded: Seed) -> No
     services.set_enabled(entries=[seeded.echo], enabled=False, actor=None)
     assert set(_callers(root, seeded.echo).values()) == {(False, "it is disabled")}
     text = root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
-    assert ", but nobody can use it now: it is disabled.</p>" in text
+    assert ">Not offered to any caller: it is disabled. Otherwise offered to members of Authors" in text
 
 
 def test_preset_inherits_the_callers_of_its_tool(root: Client, seeded: Seed) -> None:
@@ -229,7 +229,7 @@ def test_form_marks_texts_from_code_and_overrides(root: Client, seeded: Seed) ->
         definition = {**entry.definition, "title": "A title", "description": "What it does."}
         type(entry).objects.filter(pk=entry.pk).update(definition=definition, description="Ours.")
         assert "override Overrides the text from code" in _beside(root, entry, "description")
-        assert _beside(root, entry, "title").endswith("from code In force is the text from code, as shown.")
+        assert _beside(root, entry, "title").endswith("from code Using the text from code.")
     # A text that code does not define cannot be overridden, nor can one of an entry made in the admin.
     Tool.objects.filter(pk=seeded.echo.pk).update(definition={"name": "echo"})
     preset = Tool.objects.filter(source="admin").first()
@@ -246,8 +246,8 @@ def test_form_marks_limits_and_permission_from_code(
     monkeypatch.setitem(registry.tools, "echo", stated)
     Tool.objects.filter(pk=seeded.echo.pk).update(queue="fast")
     said = {name: _beside(root, seeded.echo, name) for name in ("timeout_seconds", "permission", "queue")}
-    assert said["timeout_seconds"].endswith("from code In force from code: 30.0.")
-    assert said["permission"].endswith("from code In force from code: auth.view_user.")
+    assert said["timeout_seconds"].endswith("from code Using 30.0 from code.")
+    assert said["permission"].endswith("from code Using auth.view_user from code.")
     assert "override Overrides slow from code" in said["queue"]
     assert "cannot be switched off here" in _beside(root, seeded.echo, "needs_approval")
     assert "code" not in _beside(root, seeded.echo, "calls_per_minute")
@@ -309,7 +309,7 @@ def test_placeholder_keeps_line_breaks_and_marks_hidden_characters(root: Client,
 def test_group_created_beside_the_field_is_selected_by_its_id(root: Client, seeded: Seed) -> None:
     form = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
     assert 'id="add_id_permission"' in form
-    assert "every caller, the members of a group, or those with a permission" in form
+    assert "Callers that may see and use it." in form
     editors = Group.objects.create(name="Editors")
     _restrict(root, seeded.echo, str(editors.pk))
     seeded.echo.refresh_from_db()
@@ -325,7 +325,7 @@ def test_viewer_sees_effective_texts_callers_and_missing_permissions(
     group = Group.objects.create(name="Cashiers & co")
     services.update_entry(entry=seeded.echo, actor=None, permission=membership_of(group))
     text = viewer.get(page("tool", "change", seeded.echo.pk)).content.decode()
-    assert "You may look at this tool and not change it." in text
+    assert "You can view this tool but not change it." in text
     assert "<code>mcp_app.change_tool</code>" in text
     assert "<p>Offered to members of Cashiers &amp; co.</p>" in text
     assert "<code>auth.view_user</code>" in text

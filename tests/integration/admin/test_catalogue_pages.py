@@ -294,7 +294,7 @@ def test_entry_from_code_cannot_be_deleted(root: Client, seeded: Seed) -> None:
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        ({}, "in the web process, unless changed above"),
+        ({}, "in the web process, unless Limits changes that"),
         ({"background": True}, "in a worker"),
         (
             {"background": True, "task_required": True},
@@ -330,9 +330,7 @@ def test_tool_page_names_clients_that_refuse_the_schema(root: Client, seeded: Se
 def test_tool_page_shows_who_may_call_it(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
     def shown() -> str:
         text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
-        found = re.search(
-            r">\s*(those with .*?</bdi>|open to every caller[^<]*|every caller, [^<]*?)\s*<", text
-        )
+        found = re.search(r">\s*(users with .*?</bdi>|every caller: [^<]*|every caller, [^<]*?)\s*<", text)
         return re.sub("<.*?>", "", found[1]) if found else ""
 
     class Echo(ViewSet):
@@ -341,13 +339,13 @@ def test_tool_page_shows_who_may_call_it(root: Client, seeded: Seed, monkeypatch
         def list(self, request: object) -> None:
             """Do nothing."""
 
-    assert shown() == "every caller, as far as its code lets them"
+    assert shown() == "every caller, unless its code refuses them"
     Tool.objects.filter(pk=seeded.echo.pk).update(name="echo_list")
     with registry.isolated():
         expose.viewset(Echo, actions=["list"])
-        assert shown().startswith("open to every caller")
+        assert shown().startswith("every caller: neither")
         Tool.objects.filter(pk=seeded.echo.pk).update(permission="auth.view_user")
-        assert shown() == "those with the permission auth.view_user"
+        assert shown() == "users with the permission auth.view_user"
 
 
 def test_drift_is_shown_as_a_diff_and_accepted(root: Client, seeded: Seed) -> None:
@@ -392,7 +390,7 @@ def test_history_shows_every_change_with_its_diff(root: Client, seeded: Seed) ->
 
 def test_json_schema_is_shown_indented(root: Client, seeded: Seed) -> None:
     text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
-    shown = json.dumps(seeded.echo.input_schema, indent=2, sort_keys=True).replace('"', "&quot;")
+    shown = json.dumps(seeded.echo.definition, indent=2, sort_keys=True).replace('"', "&quot;")
     assert shown in text
 
 
@@ -415,7 +413,7 @@ def test_saving_without_changes_creates_no_revision(root: Client, seeded: Seed) 
     changes, newest = CatalogueChange.objects.count(), CatalogueRevision.objects.get().number
     logged = LogEntry.objects.count()
     answer = root.post(page("tool", "change", seeded.echo.pk), data, follow=True).content.decode()
-    assert "Nothing was changed: echo." in answer
+    assert "No changes to echo." in answer
     assert "was changed successfully" not in answer
     after = Tool.objects.get(pk=seeded.echo.pk)
     assert (after.updated_at, after.updated_by) == (before.updated_at, before.updated_by)

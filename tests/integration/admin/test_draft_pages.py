@@ -70,7 +70,7 @@ def test_draft_is_saved_compared_and_published(root: Client, seeded: Seed) -> No
     answer = root.post(_edit(seeded), OWN | DRAFT, follow=True)
     text = answer.content.decode()
     assert answer.redirect_chain[-1][0] == _edit(seeded)
-    assert "Saved as a draft: summarise. Clients do not see it until it is published." in text
+    assert "Draft of summarise saved. Clients do not see it until it is published." in text
     seeded.own_prompt.refresh_from_db()
     assert seeded.own_prompt.title == "Summarise a text"
     draft = Draft.objects.get()
@@ -100,7 +100,7 @@ def test_draft_is_edited_in_its_own_form_and_discarded(root: Client, seeded: See
     draft.refresh_from_db()
     assert (draft.values["title"], draft.version) == ("Sum", 2)
     said = root.post(page("draft", "discard", draft.pk), {"version": 1}, follow=True).content.decode()
-    assert "Not done: root saved this draft again meanwhile: review it." in said
+    assert "Nothing was changed: root saved this draft again meanwhile. Review it." in said
     said = root.post(page("draft", "discard", draft.pk), {"version": 2}, follow=True).content.decode()
     assert "Discarded the draft of summarise." in said
     assert not Draft.objects.exists()
@@ -137,7 +137,7 @@ def test_browser_line_endings_are_not_a_change(root: Client, seeded: Seed) -> No
     typed = same | {"enabled": "on", "icons": "[]", "meta": "{}", "arguments": json.dumps(own.arguments)}
     typed["template"] = own.template.replace("\n", "\r\n")
     answer = root.post(_edit(seeded), typed | DRAFT)
-    assert "Nothing differs from what is published." in answer.content.decode()
+    assert "No changes: the draft equals the published entry." in answer.content.decode()
     root.post(_edit(seeded), typed | DRAFT | {"title": "T"})
     assert Draft.objects.get().values == {"title": "T"}
 
@@ -184,7 +184,7 @@ def test_draft_over_a_newer_change_needs_a_fresh_review(root_with_history: Clien
     services.save_prompt(entry=seeded.own_prompt, actor=seeded.root, position=7, why="urgent")
     answer = root.post(page("draft", "publish", draft.pk), old, follow=True)
     text = answer.content.decode()
-    assert "Not done: It was changed by root after you opened it: review it again." in text
+    assert "Nothing was changed: Changed by root after you opened it." in text
     assert "The published entry changed after this draft was saved." in text
     assert "urgent" in text
     assert '<bdi class="mcp-text">7</bdi></ins>' in text
@@ -199,8 +199,11 @@ def test_invalid_draft_cannot_be_published(root: Client, seeded: Seed) -> None:
     services.save_prompt(actor=None, name="hello", template="x")
     draft = Draft.objects.get()
     text = root.get(page("draft", "change", draft.pk)).content.decode()
-    assert "It cannot be published as it is: name: Prompt with this Name already exists." in text
-    assert "Not done: name: Prompt with this Name already exists." in _publish(root, draft).content.decode()
+    assert "Cannot be published: name: Prompt with this Name already exists." in text
+    assert (
+        "Nothing was changed: name: Prompt with this Name already exists."
+        in _publish(root, draft).content.decode()
+    )
 
 
 def test_concurrent_edits_are_detected(root_with_history: Client, seeded: Seed) -> None:
@@ -208,14 +211,14 @@ def test_concurrent_edits_are_detected(root_with_history: Client, seeded: Seed) 
     first = _token(root.get(_edit(seeded)))
     assert root.post(_edit(seeded), OWN | first).status_code == 302
     late = root.post(_edit(seeded), OWN | first | {"title": "Late"})
-    assert "It was changed by root after you opened it" in late.content.decode()
-    assert "This entry changed while you edited it." in late.content.decode()
+    assert "Changed by root after you opened it" in late.content.decode()
+    assert "changed while you edited it." in late.content.decode()
     assert '<bdi class="mcp-text">Sum up</bdi></del>' in late.content.decode()
     assert root.post(_edit(seeded), OWN | _token(late) | {"title": "Late"}).status_code == 302
     root.post(_edit(seeded), OWN | DRAFT | {"title": "One"})
     late = root.post(_edit(seeded), OWN | DRAFT | {"title": "Two"})
     text = late.content.decode()
-    assert "root saved a draft of it meanwhile" in text
+    assert "root saved a draft meanwhile" in text
     assert "Replace the draft" in text
     root.post(_edit(seeded), OWN | DRAFT | {"title": "Two"} | _token(late))
     assert Draft.objects.get().values["title"] == "Two"
@@ -255,13 +258,13 @@ def test_roll_back_restores_a_former_state_after_review(root: Client, seeded: Se
     root.post(page("prompt", "change", made.pk), PROMPT | {"title": "New"})
     text = root.get(page("prompt", "history", made.pk)).content.decode()
     assert "we need it" in text
-    assert text.count("Roll back to this…") == 1
-    assert text.count("as it is now") == 1
+    assert text.count("Roll back to this version…") == 1
+    assert text.count(">current<") == 1
     asked = root.get(_back(made, 0))
     assert '<bdi class="mcp-text">New</bdi></del>' in asked.content.decode()
     seen = {"seen": asked.context["plan"].revision}
     stale = root.post(_back(made, 0), {"seen": 0, "why": "broke"}).content.decode()
-    assert "It was changed after you opened this page" in stale
+    assert "Changed after you opened this page" in stale
     answer = root.post(_back(made, 0), seen | {"why": "broke"}, follow=True)
     assert "Rolled back: hello." in answer.content.decode()
     made.refresh_from_db()
@@ -278,7 +281,7 @@ def test_deleted_entry_is_listed_and_restored(root: Client, seeded: Seed) -> Non
     listed = root.get(page("prompt", "deleted")).content.decode()
     assert page("prompt", "past", change.pk) in listed
     past = root.get(page("prompt", "past", change.pk)).content.decode()
-    assert past.count("Restore this…") == 2
+    assert past.count("Restore this version…") == 2
     asked = root.get(page("prompt", "roll_back", change.pk))
     assert asked.context["title"] == "Restore hello"
     answer = root.post(page("prompt", "roll_back", change.pk), {"why": "by mistake"}, follow=True)
@@ -299,7 +302,7 @@ def test_impossible_roll_back_is_explained_without_a_button(root: Client, seeded
     address = page("tool", "roll_back", first.pk)
     for answer in (root.get(address), root.post(address, {"why": "x"})):
         text = answer.content.decode()
-        assert "This is not possible: fixed arguments: The tool has no argument &#x27;text&#x27;." in text
+        assert "Cannot be rolled back: fixed arguments: The tool has no argument &#x27;text&#x27;." in text
         assert 'id="mcp-why"' not in text
 
 
@@ -332,7 +335,7 @@ def test_editor_without_publish_permission_gets_draft_buttons_only(editor: Clien
     text = editor.get(_edit(seeded)).content.decode()
     assert 'form="mcp-publish"' not in text
     assert 'form="mcp-discard"' in text
-    assert "A user with the permission to publish has to review it." in text
+    assert "A user with the permission to publish has to review this draft." in text
 
 
 def test_editor_without_publish_permission_cannot_change_entries_directly(

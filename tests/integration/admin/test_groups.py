@@ -11,6 +11,8 @@ from django.test import Client
 
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.people import MOST_LISTED
+from mcp_app.auth.membership import membership_of
+from mcp_app.catalogue.changes.services import set_permissions
 from tests.integration.admin.conftest import ClientOf
 from tests.samples.admin_seed import Seed
 
@@ -101,3 +103,47 @@ def test_invalid_member_is_refused_beside_the_field(
     assert answer.status_code == 200
     assert "members" in answer.context["adminform"].form.errors
     assert not group.user_set.exists()
+
+
+def test_group_page_shows_the_tools_offered_to_members(root: Client, seeded: Seed) -> None:
+    support, others = (Group.objects.create(name=name) for name in ("Support", "Others"))
+    set_permissions(wanted=[(seeded.echo, membership_of(support))], actor=None)
+    set_permissions(wanted=[(seeded.preset, "auth.view_group")], actor=None)
+    support.permissions.add(Permission.objects.get(codename="view_group"))
+    offer = root.get(_address(support)).context["offer"]
+    assert {(each.name, each.permission) for each in offer.restricted} == {
+        ("echo", "members of Support"),
+        (seeded.preset.name, "users with the permission auth.view_group"),
+    }
+    assert root.get(_address(others)).context["offer"].restricted == []
+
+
+def test_user_page_shows_offered_tools_with_the_reason(root: Client, seeded: Seed) -> None:
+    support = Group.objects.create(name="Support")
+    set_permissions(wanted=[(seeded.echo, membership_of(support))], actor=None)
+    address = f"/admin/auth/user/{seeded.outsider.pk}/change/"
+    assert root.get(address).context["offer"].restricted == []
+    support.user_set.add(seeded.outsider)
+    found = {each.name: each.why for each in root.get(address).context["offer"].restricted}
+    # The preset of the tool has the permission of the tool.
+    assert found == dict.fromkeys(("echo", seeded.preset.name), "by the group Support")
+
+
+def test_offered_tools_require_the_permission_to_view_people(client_of: ClientOf, seeded: Seed) -> None:
+    support = Group.objects.create(name="Support")
+    names = ("view_group", "view_tool")
+    seeded.outsider.user_permissions.add(*Permission.objects.filter(codename__in=names))
+    assert "offer" not in client_of("outsider").get(_address(support)).context
+
+
+def test_permissions_of_this_server_come_first_in_a_folded_list(root: Client, seeded: Seed) -> None:
+    group = Group.objects.create(name="Support")
+    for address in (_address(group), f"/admin/auth/user/{seeded.outsider.pk}/change/"):
+        form = root.get(address).context["adminform"]
+        *_, (title, options) = form.fieldsets
+        (field,) = options["fields"]
+        assert (title, options["classes"]) == ("All permissions", ("collapse",))
+        labels = [str(label) for _, label in form.form.fields[field].choices]
+        number = sum(label.startswith("Model Context Protocol: ") for label in labels)
+        assert 0 < number < len(labels)
+        assert all(label.startswith("Model Context Protocol: ") for label in labels[:number])

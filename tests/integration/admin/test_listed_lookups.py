@@ -43,13 +43,13 @@ OFFERED: dict[str, set[str]] = {
     "mcp_app.draft": {"kind"},
     "mcp_app.externalidentity": {"issuer", "issuer__isnull"},
     "mcp_app.message": set(),
-    "mcp_app.prompt": {"source__exact", "source__isnull", "enabled__exact", "enabled__isnull", "missing"},
-    "mcp_app.resource": {"source__exact", "source__isnull", "enabled__exact", "enabled__isnull", "missing"},
+    "mcp_app.prompt": {"source__exact", "enabled__exact", "missing"},
+    "mcp_app.resource": {"source__exact", "enabled__exact", "missing"},
     "mcp_app.resourcetemplate": {
-        *("source__exact", "source__isnull", "enabled__exact", "enabled__isnull", "missing"),
+        *("source__exact", "enabled__exact", "missing"),
     },
     "mcp_app.session": {"created_at__gte", "created_at__lt"},
-    "mcp_app.tool": {"source__exact", "source__isnull", "enabled__exact", "enabled__isnull", "missing"},
+    "mcp_app.tool": {"source__exact", "enabled__exact", "missing"},
     "mcp_oauth.client": {"registration_source__exact", "registration_source__isnull"},
     "mcp_oauth.connection": set(),
 }

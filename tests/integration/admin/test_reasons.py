@@ -57,7 +57,7 @@ def editors(*members: Any) -> tuple[Group, str]:
 
 def test_every_page_gives_the_same_reason(root: Client, seeded: Seed) -> None:
     _, permission = editors(seeded.viewer)
-    assert everywhere(root, seeded.echo, seeded.outsider) == (True, "every caller can")
+    assert everywhere(root, seeded.echo, seeded.outsider) == (True, "open to every caller")
     store(seeded.echo, permission=permission)
     assert everywhere(root, seeded.echo, seeded.viewer) == (True, "by the group Editors")
     lacks = "is not a member of Editors"
@@ -97,7 +97,7 @@ def test_draft_entry_is_reported_as_not_published(root: Client, seeded: Seed) ->
 @pytest.mark.parametrize(
     ("changed", "permission", "why"),
     [
-        ({"scopes": BASIC}, "", (True, "every caller can")),
+        ({"scopes": BASIC}, "", (True, "open to every caller")),
         ({"scopes": "mcp mcp:prompts"}, "", (False, "the key lacks the scope mcp:tools")),
         (
             {"scopes": BASIC},

@@ -16,6 +16,7 @@ from django.test import Client
 from mcp_app.admin.entries.transfer import packed
 from mcp_app.catalogue.changes.services import set_enabled
 from mcp_app.catalogue.transfer import export_catalogue
+from mcp_app.interface.text import visible
 from mcp_app.models import AuditEvent, Prompt, Tool
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
@@ -68,7 +69,7 @@ def test_import_is_reviewed_before_it_is_applied(way: str, root: Client) -> None
     given = {"file": SimpleUploadedFile("c.json", text.encode())} if way == "file" else {"text": text}
     looked = root.post(IMPORT, given)
     shown = looked.content.decode()
-    assert "This is what the file would change" in shown
+    assert "Preview of the import" in shown
     assert "brand_new" in shown
     assert not Prompt.objects.filter(name="brand_new").exists()
     done = root.post(IMPORT, _fields(looked))
@@ -90,7 +91,7 @@ def test_outdated_import_plan_is_shown_again(root: Client, seeded: Seed) -> None
     set_enabled(entries=[seeded.preset], enabled=False, actor=seeded.root)
     again = root.post(IMPORT, _fields(looked))
     assert again.status_code == 200
-    assert "The catalogue has changed meanwhile" in again.content.decode()
+    assert "The catalogue changed after this preview." in again.content.decode()
     assert not Prompt.objects.filter(name="brand_new").exists()
     assert "greet_world" in again.content.decode()
     assert root.post(IMPORT, _fields(again)).status_code == 302
@@ -113,7 +114,7 @@ def test_import_requires_permissions_for_its_changes(client_of: ClientOf, seeded
     client = client_of("viewer")
     looked = client.post(IMPORT, {"text": json.dumps(_document())}).content.decode()
     assert "mcp_app.add_prompt" in looked
-    assert "Import all of it" not in looked
+    assert "Import all changes" not in looked
     forced = {"packed": packed(json.dumps(_document()).encode()), "notation": "json"}
     revision = re.search(r"evision (\d+)", looked)
     refused = client.post(IMPORT, {**forced, "at_revision": revision[1] if revision else "0"})
@@ -142,12 +143,12 @@ def test_import_and_export_require_permissions_and_csrf_token(
         ({"text": "a: [", "notation": "yaml"}, "Not valid YAML"),
         ({"text": "{}"}, "This is no catalogue file"),
         ({"text": "{}", "notation": "xml"}, "not one of the available choices"),
-        ({"packed": "x", "notation": "json", "at_revision": "0"}, "did not come back whole"),
+        ({"packed": "x", "notation": "json", "at_revision": "0"}, "was not submitted completely"),
         (
             {"packed": b64encode(b"x").decode(), "notation": "json", "at_revision": "0"},
-            "did not come back whole",
+            "was not submitted completely",
         ),
-        ({"packed": packed(b"{}"), "notation": "json"}, "did not come back whole"),
+        ({"packed": packed(b"{}"), "notation": "json"}, "was not submitted completely"),
     ],
 )
 def test_invalid_import_is_explained(given: dict[str, str], told: str, root: Client) -> None:
@@ -173,3 +174,16 @@ def test_import_preview_escapes_hostile_text(root: Client) -> None:
         assert not [markup for markup in RAW_MARKUP if markup in shown]
         assert not [letter for letter in RAW_HIDDEN if letter in body]
     assert Tool.objects.filter(source="admin").count() == 1
+
+
+def test_preview_shows_effective_values_line_by_line(root: Client, seeded: Seed) -> None:
+    document = _document()
+    document["tools"].append({"name": "echo", "source": "code", "description": "Repeats a text."})
+    document["prompts"][-1]["template"] = "Hi {who}"
+    entries = root.post(IMPORT, {"text": json.dumps(document)}).context["entries"]
+    shown = {each.key: each for each in entries}
+    (field,) = (each for each in shown["echo"].fields if each.name == "description")
+    in_code = seeded.echo.definition["description"]
+    assert (field.old, field.new) == (visible(in_code), visible("Repeats a text."))
+    assert shown["brand_new"].warnings == ("template: {who} is plain text. Did you mean {{who}}?",)
+    assert all(isinstance(each.name, str) for entry in entries for each in entry.fields)

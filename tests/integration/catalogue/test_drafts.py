@@ -183,11 +183,11 @@ def test_draft_that_became_invalid_is_refused_on_publish() -> None:
 
 def test_draft_without_differences_is_refused() -> None:
     row = save_prompt()
-    with pytest.raises(ValidationError, match="Nothing differs"):
+    with pytest.raises(ValidationError, match="equals the published"):
         draft_of(row, template="Hi", title="")
     draft = draft_of(row, template="New")
     services.save_prompt(actor=None, entry=row, template="New")
-    with pytest.raises(ValidationError, match="Nothing would change"):
+    with pytest.raises(ValidationError, match="already has these values"):
         drafts.publish_draft(draft=draft, actor=None, seen=3)
 
 
@@ -195,7 +195,7 @@ def test_draft_over_a_newer_change_needs_a_fresh_review(someone: Any) -> None:
     row = save_prompt()
     draft = draft_of(row, template="Draft")
     services.save_prompt(actor=someone, entry=row, title="Between")
-    with pytest.raises(ChangedMeanwhile, match="changed by someone"):
+    with pytest.raises(ChangedMeanwhile, match="Changed by someone"):
         drafts.publish_draft(draft=draft, actor=None)
     with pytest.raises(ChangedMeanwhile):
         drafts.publish_draft(draft=draft, actor=None, seen=2)
@@ -218,7 +218,7 @@ def test_saving_a_reviewed_draft_resolves_the_conflict() -> None:
 def test_two_editors_never_overwrite_each_others_draft(someone: Any) -> None:
     row = save_prompt()
     first = drafts.save_draft(kind=Prompt, actor=someone, entry=row, title="One")
-    with pytest.raises(ChangedMeanwhile, match="someone saved a draft of it"):
+    with pytest.raises(ChangedMeanwhile, match="someone saved a draft"):
         draft_of(row, title="Two")
     again = draft_of(row, first, title="Three")
     stale = Draft(pk=first.pk, version=1)
@@ -230,7 +230,7 @@ def test_two_editors_never_overwrite_each_others_draft(someone: Any) -> None:
         with pytest.raises(ChangedMeanwhile, match="again meanwhile"):
             act()
     drafts.discard_draft(draft=again, actor=None)
-    with pytest.raises(ChangedMeanwhile, match="gone"):
+    with pytest.raises(ChangedMeanwhile, match="published or discarded"):
         draft_of(row, again, title="Five")
     assert not Draft.objects.exists()
     assert audited()[-1] == "catalogue.draft_discarded"
@@ -257,7 +257,7 @@ def test_concurrent_publish_succeeds_once(someone: Any) -> None:
 
 def test_new_entry_has_at_most_one_draft() -> None:
     draft = new_prompt()
-    with pytest.raises(ValidationError, match="waits already"):
+    with pytest.raises(ValidationError, match="exists already"):
         new_prompt()
     renamed = drafts.save_draft(kind=Prompt, actor=None, draft=draft, name="other", template="x")
     assert (renamed.key, renamed.version) == ("other", 2)

@@ -89,7 +89,7 @@ def test_deleted_entry_is_restored_whole() -> None:
         "p", "{{a}}", "T", False, "admin"
     )  # fmt: skip
     assert change(2).before is None
-    with pytest.raises(ValidationError, match="like this already"):
+    with pytest.raises(ValidationError, match="already has these values"):
         back(1)
     save_prompt(restored, title="Later")
     assert back(0).title == "T"
@@ -143,7 +143,7 @@ def test_roll_back_of_a_code_entry_restores_overrides_only(registered: Any) -> N
     assert plan_roll_back(change(1, "add")).notes == ()
     Tool.objects.filter(pk=add.pk).update(definition={"name": "add", "description": "new code"})
     plan = plan_roll_back(change(1, "add"))
-    assert plan.notes == ("The definition stays as it is in code now.",)
+    assert plan.notes == ("The definition keeps its current state in code.",)
     assert "definition" not in plan.after
     row = back(1, "add")
     assert (row.title, row.calls_per_minute, row.definition["description"]) == ("One", 3, "new code")
@@ -153,7 +153,7 @@ def test_entry_that_changed_source_is_not_rolled_back(registered: Any) -> None:
     row = save_prompt(name="p", template="x")
     services.delete_entry(entry=row, actor=None)
     Prompt.objects.filter(name="code_review").update(name="p")
-    with pytest.raises(ValidationError, match="Then it came from admin, now from code"):
+    with pytest.raises(ValidationError, match="The source was admin then and is code now"):
         back(0)
 
 
@@ -169,12 +169,12 @@ def test_missing_upload_is_reported_and_other_fields_are_rolled_back(uploads: Pa
     row.refresh_from_db()
     assert row.file.name == change(0, "memo://1").after["file"]
     plan = plan_roll_back(change(0, "memo://1"))
-    assert plan.notes == ("The uploaded file a.txt is no longer kept: text and file stay as they are now.",)
+    assert plan.notes == ("The uploaded file a.txt was deleted. Text and file keep their current values.",)
     restored = back(0, "memo://1")
     with restored.file.open("rb") as kept:
         assert (restored.title, kept.read()) == ("A", b"3")
     services.delete_entry(entry=row, actor=None)
-    with pytest.raises(ValidationError, match="make the resource again"):
+    with pytest.raises(ValidationError, match="Create the resource again"):
         back(0, "memo://1")
     assert not Resource.objects.filter(uri="memo://1").exists()
 

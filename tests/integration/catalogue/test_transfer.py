@@ -21,6 +21,7 @@ from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.sources.content.source import CONTENT
 from mcp_app.catalogue.sources.preset.source import PRESET
 from mcp_app.catalogue.transfer import NOTATIONS, TransferRefused, export_catalogue
+from mcp_app.catalogue.transfer.report import difference_lines
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
 from tests.integration.catalogue.transfers import HEAD, bring, exported, fill, start_afresh
 
@@ -432,3 +433,21 @@ def test_any_entry_is_imported_or_reported(section: str, entry: dict[str, Any], 
         told = [bool(problem.text) for problem in refused.problems]
     assert told
     assert all(told)
+
+
+def test_differences_compare_effective_values() -> None:
+    in_code = Tool.objects.get(name="add").definition["description"]
+    (changed,) = bring({"tools": [code(description="Pay back")]}, dry_run=True).differences
+    assert [(each.name, each.old, each.new) for each in changed.fields] == [
+        ("description", in_code, "Pay back")
+    ]
+    bring({"tools": [code(description="Pay back")]})
+    (undone,) = bring({"tools": [code()]}, dry_run=True).differences
+    assert [(each.old, each.new) for each in undone.fields] == [("Pay back", in_code)]
+
+
+def test_dry_run_warns_about_names_in_single_braces() -> None:
+    imported = bring({"prompts": [prompt(template="Order {order}")]}, dry_run=True)
+    warning = "template: {order} is plain text. Did you mean {{order}}?"
+    assert [each.warnings for each in imported.differences] == [(warning,)]
+    assert f"    Warning: {warning}" in list(difference_lines(imported.differences))

@@ -102,9 +102,8 @@ Dry run, nothing was changed: 1 added, 2 changed, 1 removed, 3 unchanged.
     assert told.startswith(wanted.rpartition("Dry")[0])
     assert told.endswith(": 1 added, 2 changed, 1 removed, 3 unchanged.\n")
     again = run("mcp_import", path, "--prune")
-    assert (
-        again == "Nothing to change: all is as the file says (0 added, 0 changed, 0 removed, 6 unchanged).\n"
-    )
+    counted = "0 added, 0 changed, 0 removed, 6 unchanged"
+    assert again == f"No changes: the catalogue already matches this file ({counted}).\n"
 
 
 def test_output_escapes_control_and_hidden_characters(tmp_path: Path) -> None:

@@ -145,6 +145,9 @@ class Requests:
                 f"{base}<id>/switch/": _changing({"mcp-enabled": "0"}),
                 f"{base} action=enable_entries": _action("enable_entries", off),
                 f"{base} action=disable_entries": _action("disable_entries", entry),
+                f"{base} action=set_permission": _action(
+                    "set_permission", entry, permission_chosen="1", permission="auth.view_group"
+                ),
                 f"{base}<id>/roll-back/": _changing({"why": "by mistake"}),
                 f"{base}roll-back/<id>/": _changing({"why": "by mistake"}),
                 f"{base}<id>/try/token/": Request("", {"user": ""}),

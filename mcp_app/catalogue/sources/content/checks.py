@@ -9,12 +9,14 @@ from typing import Any, Final
 from mcp_app import conf
 from mcp_app.catalogue.sources.checking import Errors, UnfitError, check_length, collect
 from mcp_app.catalogue.sources.content import files
-from mcp_app.catalogue.sources.content.rendering import placeholders
+from mcp_app.catalogue.sources.content.rendering import in_single_braces, placeholders
 from mcp_app.models import Prompt, Resource
 from mcp_app.protocol.messages import uri_template
 from mcp_app.protocol.messages.names import check_name
 
 MAX_ARGUMENTS: Final = 50
+# The scheme of resources whose URI was entered without a scheme.
+SCHEME: Final = "resource://"
 
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MIME_TYPE: Final = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}(;\s*[\w-]+=[\w.\"-]+)*")
@@ -67,6 +69,17 @@ def _check_template(row: Prompt, arguments_are_valid: bool) -> None:
         )
 
 
+def prompt_warnings(row: Prompt) -> Errors:
+    """Return a warning about names in single braces. The text may contain them on purpose."""
+    names = in_single_braces(row.template)
+    if not names:
+        return {}
+    written = ", ".join(f"{{{name}}}" for name in names)
+    meant = ", ".join(f"{{{{{name}}}}}" for name in names)
+    verb = "is" if len(names) == 1 else "are"
+    return {"template": [f"{written} {verb} plain text. Did you mean {meant}?"]}
+
+
 def check_resource(row: Resource, errors: Errors) -> None:
     """Add the problems of a resource to ``errors``."""
     collect(errors, "uri", lambda: _check_uri(row))
@@ -77,7 +90,13 @@ def check_resource(row: Resource, errors: Errors) -> None:
 
 
 def _check_uri(row: Resource) -> None:
-    if uri_template.compile(row.uri).names:
+    if not uri_template.has_scheme(row.uri):
+        raise UnfitError(f"A URI begins with a scheme, such as {with_scheme(row.uri)}.")
+    try:
+        names = uri_template.compile(row.uri).names
+    except ValueError as error:
+        raise UnfitError(str(error).replace("URI template", "URI", 1)) from error
+    if names:
         raise UnfitError("A URI with {placeholders} is a template; templates are defined in code.")
     if row.uri.lower().startswith("file:") and not row.text and not row.file:
         try:
@@ -86,6 +105,11 @@ def _check_uri(row: Resource) -> None:
             raise UnfitError(
                 f"{error} Only files below MCP['RESOURCE_DIRECTORIES'] can be offered."
             ) from error
+
+
+def with_scheme(uri: str) -> str:
+    """Return a URI. Text without a scheme becomes a ``resource://`` URI."""
+    return uri if not uri or uri_template.has_scheme(uri) else f"{SCHEME}{uri.lstrip('/')}"
 
 
 def _check_mime_type(mime_type: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _PLACEHOLDER: Final = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]{0,63})[ \t]*\}\}")
+_SINGLE_BRACES: Final = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]{0,63})\}(?!\})")
 
 
 def render(template: str, arguments: Mapping[str, str], declared: frozenset[str]) -> str:
@@ -25,3 +26,8 @@ def render(template: str, arguments: Mapping[str, str], declared: frozenset[str]
 def placeholders(template: str) -> list[str]:
     """Return the names of the placeholders in a template, in order and without duplicates."""
     return list(dict.fromkeys(_PLACEHOLDER.findall(template)))
+
+
+def in_single_braces(template: str) -> list[str]:
+    """Return the names in single braces, which are plain text, in order and without duplicates."""
+    return list(dict.fromkeys(_SINGLE_BRACES.findall(template)))

@@ -8,7 +8,7 @@ from mcp_app.catalogue.definitions.definition import Definition, PromptDefinitio
 from mcp_app.catalogue.sources.base import Adding, Source
 from mcp_app.catalogue.sources.checking import Errors
 from mcp_app.catalogue.sources.content import static_content
-from mcp_app.catalogue.sources.content.checks import check_prompt, check_resource
+from mcp_app.catalogue.sources.content.checks import check_prompt, check_resource, prompt_warnings
 from mcp_app.models import Prompt, Resource, ResourceTemplate
 from mcp_app.models.catalogue import Row
 
@@ -26,7 +26,7 @@ class ContentSource(Source):
     }
     adding = {
         Prompt: Adding("prompt", "A text with placeholders."),
-        Resource: Adding("text or file", "A text, or an uploaded file."),
+        Resource: Adding("resource", "A text, or an uploaded file."),
     }
     travels = True
 
@@ -44,6 +44,10 @@ class ContentSource(Source):
             check_resource(row, errors)
         else:
             errors["uri_template"] = ["Resource templates are defined in code."]
+
+    def warnings(self, row: Row) -> Errors:
+        """Return the names in single braces in a prompt's text, which are probably placeholders."""
+        return prompt_warnings(row) if isinstance(row, Prompt) else {}
 
     def unavailable(self, kind: type[Row], key: str, row: Row | None) -> str:
         """Return the reason why a catalogue file cannot contain this entry here, or ""."""

@@ -1,0 +1,116 @@
+"""Forms and lists of entries: tabs, titles and buttons of new entries, warnings, and filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from mcp_app.admin.entries.form_tabs import TABS
+from mcp_app.models import Prompt, Resource, StoredSource, Tool
+from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed
+
+pytestmark = pytest.mark.postgres
+TOOLS = page("tool", "changelist")
+
+
+def tabs(answer: Any) -> dict[str, int]:
+    """Return the tabs of a form with their numbers of errors."""
+    return {tab.name: tab.errors for tab in answer.context["tabs"]}
+
+
+def filters(client: Client, query: str = "") -> dict[str, list[str]]:
+    """Return the choices of each filter of the list of tools, without "All"."""
+    listed = client.get(TOOLS + query).context["cl"]
+    return {
+        spec.parameter_name: [each["display"] for each in spec.choices(listed)][1:]
+        for spec in listed.filter_specs
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("tool", ["text", "access", "limits", "definition"]),
+        ("prompt", ["text", "access", "definition"]),
+        ("resource", ["text", "access", "definition"]),
+    ],
+)
+def test_form_is_divided_into_tabs(model: str, names: list[str], root: Client, seeded: Seed) -> None:
+    assert list(tabs(root.get(page(model, "add")))) == names
+    pk = {"tool": seeded.echo, "prompt": seeded.own_prompt, "resource": seeded.own_resource}[model].pk
+    answer = root.get(page(model, "change", pk))
+    assert list(tabs(answer)) == names
+    text = answer.content.decode()
+    for name in names:
+        assert f'href="#{name}"' in text
+        assert f'id="{name}" aria-label="{TABS[name]}"' in text
+
+
+def test_tab_counts_its_errors(root: Client, seeded: Seed) -> None:
+    data = {"timeout_seconds": "-1", "position": "0", "icons": "[", "permission": "", "enabled": "on"}
+    answer = root.post(page("tool", "change", seeded.echo.pk), data)
+    assert tabs(answer) == {"text": 0, "access": 0, "limits": 0, "definition": 1}
+    answer = root.post(page("tool", "change", seeded.echo.pk), {**data, "icons": "[]"})
+    assert tabs(answer) == {"text": 0, "access": 0, "limits": 1, "definition": 0}
+
+
+def test_form_shows_a_schema_once(root: Client, seeded: Seed) -> None:
+    Tool.objects.filter(pk=seeded.echo.pk).update(
+        definition={"name": "echo", "inputSchema": {"type": "object", "title": "UniqueSchemaTitle"}},
+        input_schema={"type": "object", "title": "UniqueSchemaTitle"},
+    )
+    assert root.get(page("tool", "change", seeded.echo.pk)).content.decode().count("UniqueSchemaTitle") == 1
+
+
+def test_new_tool_is_called_a_preset(root: Client, seeded: Seed) -> None:
+    listed = root.get(TOOLS)
+    assert [each["texts"].noun for each in listed.context["add_choice"]] == ["preset"]
+    text = listed.content.decode()
+    assert ">Add preset</a>" in text
+    assert "addlink" not in text.partition('id="changelist"')[0]
+    form = root.get(page("tool", "add"))
+    assert form.context["title"] == "New preset of…"
+    data = {"name": "hi", "preset_of": seeded.echo.pk, "fixed_arguments": '{"text": "hi"}', "position": "0"}
+    saved = root.post(page("tool", "add"), {**data, "icons": "[]", "meta": "{}"}, follow=True)
+    assert saved.redirect_chain == [(TOOLS, 302)]
+    assert "The preset" in str(*saved.context["messages"])
+
+
+@pytest.mark.parametrize(
+    ("entered", "uri", "name"),
+    [("terms", "resource://terms", "terms"), ("docs://legal/terms.md", "docs://legal/terms.md", "terms.md")],
+)
+def test_resource_form_completes_uri_and_name(entered: str, uri: str, name: str, root: Client) -> None:
+    data = {"uri": entered, "text": "Be kind.", "position": "0", "icons": "[]", "meta": "{}"}
+    root.post(page("resource", "add"), {**data, "annotations": "{}"})
+    assert Resource.objects.get(uri=uri).name == name
+
+
+def test_prompt_with_single_braces_is_saved_with_a_warning(root: Client) -> None:
+    data = {"name": "p", "template": "Order {order}", "arguments": "[]", "position": "0"}
+    saved = root.post(page("prompt", "add"), {**data, "icons": "[]", "meta": "{}"}, follow=True)
+    assert Prompt.objects.get(name="p").template == "Order {order}"
+    warnings = [str(each) for each in saved.context["messages"] if each.level_tag == "warning"]
+    assert warnings == ["Template: {order} is plain text. Did you mean {{order}}?"]
+
+
+def test_filters_offer_only_what_exists(root: Client, seeded: Seed) -> None:
+    Tool.objects.update(enabled=True, missing=False, permission="")
+    found = filters(root)
+    assert found["source__exact"] == ["admin", "code", "upstream server"]
+    assert "missing" not in found
+    assert "enabled__exact" not in found
+    assert filters(root, "?enabled__exact=0")["enabled__exact"] == ["enabled", "disabled"]
+    Tool.objects.filter(pk=seeded.echo.pk).update(enabled=False)
+    assert filters(root)["enabled__exact"] == ["enabled", "disabled"]
+    Tool.objects.exclude(source=StoredSource.CODE).delete()
+    assert "source__exact" not in filters(root)
+
+
+def test_show_all_link_requires_a_filter(root: Client, seeded: Seed) -> None:
+    for query, is_filtered in (("", False), ("?p=1", False), ("?q=echo", True), ("?preset=yes", True)):
+        listed = root.get(TOOLS + query).context["cl"]
+        assert (listed.full_result_count is None) == is_filtered
