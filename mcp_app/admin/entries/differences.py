@@ -16,6 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.markup import DiffLine, diff_lines
+from mcp_app.auth.membership import group_of
 from mcp_app.catalogue.sources.precedence import texts_of
 from mcp_app.interface.text import json_text, marked, visible
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
@@ -120,6 +121,8 @@ def _text(name: str, value: Any) -> str:
         return ""
     if name == "file":
         return PurePath(str(value)).name
+    if name == "permission" and (group := group_of(str(value))) is not None:
+        return f"members of {group.name}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, str) else json_text(value)

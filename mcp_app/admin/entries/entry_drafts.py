@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 
+from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.admin.entries.differences import label
 from mcp_app.admin.entries.draft_card import Between, card_of, changes_since
@@ -71,10 +72,11 @@ class DraftPages(CallersPages):
             for each in sources
         ]
 
-    def add_title(self, request: HttpRequest) -> str:
-        """Return the title of the form for a new entry."""
+    def _add_titles(self, request: HttpRequest) -> dict[str, str]:
+        """Return the title of the form for a new entry, and the same for Unfold, whose head lacks it."""
         texts = self.form_source(request, None).adding_of(self.model)
-        return texts.title or f"New {texts.noun}"
+        title = texts.title or f"New {texts.noun}"
+        return {"title": title, "add_title": title if HAS_UNFOLD else ""}
 
     def changeform_view(
         self,
@@ -96,7 +98,7 @@ class DraftPages(CallersPages):
         choosing = entry is None and shown is None
         choice = self.add_choice(request, self.form_source(request, None)) if choosing else []
         context = {
-            **({"title": self.add_title(request)} if choosing else {}),
+            **(self._add_titles(request) if choosing else {}),
             "add_choice": choice if len(choice) > 1 else [],
             "card": card_of(request, waits, entry) if waits is not None else None,
             "shows_draft": shown is not None,

@@ -86,4 +86,5 @@ def _tabs(form: Any) -> Iterator[FormTab]:
 
 
 def _mark(tab: str) -> str:
-    return f"mcp-tab-{tab}"
+    # Unfold hides the headings of fieldsets whose classes contain "tab".
+    return f"mcp-part-{tab}"

@@ -37,7 +37,9 @@ class PermissionForm(forms.Form):
 
     def __init__(self, request: HttpRequest, data: Any = None) -> None:
         super().__init__(data)
-        field: Any = PermissionField(label="Permission", help_text=about_permission(request))
+        field: Any = PermissionField(
+            label="Permission", initial=UNCHOSEN, help_text=about_permission(request)
+        )
         field.choices = [(UNCHOSEN, "Choose…"), *field.choices]
         self.fields["permission"] = field
 

@@ -45,6 +45,7 @@ def test_action_changes_nothing_before_a_choice(root: Client, seeded: Seed) -> N
     tools = seeded.echo, seeded.preset
     asked = ask(root, *tools)
     assert [row[0] for row in asked.context["rows"]] == [tool.pk for tool in tools]
+    assert asked.context["form"]["permission"].value() == UNCHOSEN
     again = set_permission(root, UNCHOSEN, *tools)
     assert again.context["form"].errors.keys() == {"permission"}
     assert permissions(*tools) == ["", ""]
