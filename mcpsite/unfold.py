@@ -140,6 +140,14 @@ def _notices(_: HttpRequest) -> str:
     return notices_script()
 
 
+def _noun(kind: Any) -> str:
+    """Return the word for a new object of a kind. A new tool is a preset, for example."""
+    from mcp_app.catalogue.sources.lookup import makers
+
+    named = (source.adding_of(kind).noun for source in makers(kind))
+    return next(named, str(kind._meta.verbose_name))
+
+
 def beside_the_sidebar(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Reduce the first page to the models that the sidebar does not link, and to links for adding objects."""
     groups = [*context["sidebar_navigation"], *context.get("tab_list", ())]
@@ -151,7 +159,7 @@ def beside_the_sidebar(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any
         added += [model for model in app["models"] if model["add_url"] and model not in others]
         if others:
             beyond.append({**app, "models": others})
-    adds = [{"name": model["model"]._meta.verbose_name, "url": model["add_url"]} for model in added]
+    adds = [{"name": _noun(model["model"]), "url": model["add_url"]} for model in added]
     return {
         **context,
         "app_list": beyond,

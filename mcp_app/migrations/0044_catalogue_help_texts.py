@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mcp_app', '0041_drafts_of_sources'),
+        ('mcp_app', '0043_faults'),
     ]
 
     operations = [
