@@ -21,7 +21,7 @@ from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.calls.reply import ACCEPTED, Answered, Reply, StreamReference
 from mcp_app.execution.calls.results import unexpected
 from mcp_app.handlers import lifecycle, notifications, tools
-from mcp_app.handlers.context import Asked, RequestContext, Services
+from mcp_app.handlers.context import CallerContext, RequestContext, Services
 from mcp_app.handlers.table import by_version, quick_by_version, unknown
 from mcp_app.metrics import tally
 from mcp_app.observability.correlation import Correlation, correlated
@@ -99,7 +99,7 @@ class Dispatcher:
 
     async def request(
         self,
-        asked: Asked,
+        asked: CallerContext,
         request: jsonrpc.Request,
         payload: bytes,
         trace_fields: Mapping[str, str] | None = None,
@@ -130,7 +130,7 @@ class Dispatcher:
 
     async def exchange(
         self,
-        asked: Asked,
+        asked: CallerContext,
         request: jsonrpc.Request,
         payload: bytes,
         trace_fields: Mapping[str, str] | None = None,
@@ -170,7 +170,7 @@ class Dispatcher:
             None, principal, payload, encoded, perf_counter(), "error", facts, _tool(request, catalogue)
         )
 
-    def quick(self, asked: Asked, request: jsonrpc.Request, payload: bytes) -> bytes | None:
+    def quick(self, asked: CallerContext, request: jsonrpc.Request, payload: bytes) -> bytes | None:
         """Return the answer to a request that needs no waiting.
 
         For any other request, return None and change nothing. Every transport calls this method first, so
@@ -205,7 +205,7 @@ class Dispatcher:
 
     def begin(
         self,
-        asked: Asked,
+        asked: CallerContext,
         request: jsonrpc.Request,
         payload: bytes,
         trace_fields: Mapping[str, str] | None,
@@ -243,14 +243,14 @@ class Dispatcher:
 
     async def batch(
         self,
-        asked: Asked,
+        asked: CallerContext,
         members: list[jsonrpc.Message | jsonrpc.Invalid],
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve a batch (BATCH-01 to BATCH-08). Its requests run at the same time and share one reply."""
         session = asked.session
         assert isinstance(session, LiveSession)  # other revisions have no batches
-        if self._streams.kept.refused(session.principal_key):
+        if self._streams.quota.refused(session.principal_key):
             await self.admit(asked, members)
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
         reply = Reply(self._streams, session, len(answered), self.writing, shared=True)
@@ -268,7 +268,9 @@ class Dispatcher:
             return Answered(b"[" + b",".join(reply.answers) + b"]")
         return StreamReference(reply.stream, reply.epoch, 0)
 
-    async def admit(self, asked: Asked, messages: Iterable[jsonrpc.Message | jsonrpc.Invalid]) -> None:
+    async def admit(
+        self, asked: CallerContext, messages: Iterable[jsonrpc.Message | jsonrpc.Invalid]
+    ) -> None:
         """Admit messages whose answers need a stored stream. Raise McpError if there is no room.
 
         A refusal is counted and logged for each request, like a refusal of the gate.
@@ -349,7 +351,7 @@ class Dispatcher:
 
     async def _serve(
         self,
-        asked: Asked,
+        asked: CallerContext,
         request: jsonrpc.Request,
         payload: bytes,
         reply: Reply | ExchangeReply,
@@ -403,7 +405,7 @@ class Dispatcher:
 
     def _note_answer(
         self,
-        asked: Asked,
+        asked: CallerContext,
         request: jsonrpc.Request,
         payload: bytes,
         encoded: bytes,

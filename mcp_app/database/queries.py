@@ -2,7 +2,7 @@
 
 Queries by the server itself run in a few threads with persistent connections (``query``, ``aquery``).
 Opening a connection would take longer than most queries. Threads that run application code follow stricter
-rules (``threads.kept_connections``).
+rules (``threads.reusable_connections``).
 """
 
 from __future__ import annotations

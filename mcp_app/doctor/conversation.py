@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_app.egress import EgressFailed
-from mcp_app.egress.self_check import OwnSite
+from mcp_app.egress.self_check import OriginClient
 from mcp_app.protocol.versions import V2025_11_25
 
 BOTH = "application/json, text/event-stream"
@@ -37,7 +37,7 @@ class Arrivals:
 class Conversation:
     """A session at the endpoint ``path``. Network failures raise EgressFailed."""
 
-    def __init__(self, site: OwnSite, path: str, key: str) -> None:
+    def __init__(self, site: OriginClient, path: str, key: str) -> None:
         self._site = site
         self._path = path
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}

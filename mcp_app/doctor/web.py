@@ -18,7 +18,7 @@ from mcp_app.doctor.conversation import Arrivals, Conversation, ConversationRefu
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.egress import EgressFailed
-from mcp_app.egress.self_check import OwnSite, SiteResponse
+from mcp_app.egress.self_check import OriginClient, SiteResponse
 from mcp_app.models import Tool
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.streams.base import StreamsError
@@ -109,7 +109,7 @@ def event_stream(installation: Installation) -> Iterator[Finding]:
             check, "an API key is needed", "Pass one: --key, MCP_API_KEY, or the field on the admin's page."
         )
         return
-    with OwnSite(installation.url, seconds=REQUEST_SECONDS) as site:
+    with OriginClient(installation.url, seconds=REQUEST_SECONDS) as site:
         conversation = Conversation(site, urlsplit(endpoint).path, installation.key)
         try:
             conversation.begin()
@@ -166,7 +166,7 @@ def _has_slow_tool(installation: Installation) -> bool:
 
 
 def _get(installation: Installation, path: str, **headers: str) -> SiteResponse:
-    with OwnSite(installation.url, seconds=REQUEST_SECONDS) as site:
+    with OriginClient(installation.url, seconds=REQUEST_SECONDS) as site:
         return site.ask("GET", urlsplit(installation.url).path + path, headers)
 
 

@@ -63,7 +63,7 @@ class Arriving:
             raise EgressFailed(f"The connection broke off: {error}") from None
 
 
-class OwnSite:
+class OriginClient:
     """A client that sends requests only to the origin of ``url``.
 
     The end of its ``with`` block closes the connections. The constructor raises EgressRefused for an invalid

@@ -21,7 +21,7 @@ from mcp_app.streams.base import Position, StreamsUnavailable
 # once, and its client repeats it.
 MOST_WAITING = 16
 # Interval between queries for the row if no message arrives.
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 
 _places = threading.BoundedSemaphore(MOST_WAITING)
 _stopping = threading.Event()
@@ -42,7 +42,7 @@ def wait_for_message(call: Call, after: Position | None, seconds: float) -> Call
             if _stopping.is_set():
                 break
             close_old_connections()
-            heard = _message_arrived(call, after, min(left, LOOK_SECONDS))
+            heard = _message_arrived(call, after, min(left, POLL_SECONDS))
             call = Call.objects.get(pk=call.pk)
     finally:
         _places.release()

@@ -65,7 +65,7 @@ class Services:
 
 
 @dataclass(slots=True)
-class Asked:
+class CallerContext:
     """The principal, session and catalogue of a request. Requests answered at once need nothing more.
 
     The transport creates the object when the request starts. Every step of the request uses this view of the
@@ -79,7 +79,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class RequestContext(Asked):
+class RequestContext(CallerContext):
     """The context of a request that is being handled."""
 
     reply: Reply | ExchangeReply
@@ -172,7 +172,7 @@ class RequestContext(Asked):
         )
 
 
-QuickHandler = Callable[[Asked, Params], Result | McpError]
+QuickHandler = Callable[[CallerContext, Params], Result | McpError]
 Handler = Callable[[RequestContext, Params], Result | Awaitable[Result]]
 
 

@@ -18,7 +18,7 @@ from mcp_app.execution.stored import client_tasks
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.handlers.context import (
-    Asked,
+    CallerContext,
     Handler,
     Params,
     RequestContext,
@@ -61,7 +61,7 @@ def served(settings: Settings, version: str) -> bool:
     return version == V2025_11_25 and settings.core_tasks and bool(settings.redis_url)
 
 
-def wanted(context: Asked, params: Params) -> bool:
+def wanted(context: CallerContext, params: Params) -> bool:
     """Return True if a request asks for a task and tasks are served.
 
     If tasks are not served, the member ``task`` is ignored (TASK4-01).
@@ -69,7 +69,7 @@ def wanted(context: Asked, params: Params) -> bool:
     return params.get("task") is not None and served(context.services.settings, context.session.version)
 
 
-def check(context: Asked, params: Params, entry: ToolEntry) -> None:
+def check(context: CallerContext, params: Params, entry: ToolEntry) -> None:
     """Raise MethodNotFound for a tool that must or must not be called as a task (TASK4-02)."""
     if wanted(context, params):
         if not entry.background:
@@ -79,7 +79,7 @@ def check(context: Asked, params: Params, entry: ToolEntry) -> None:
         raise MethodNotFound(NEEDS_TASK.format(entry.name))
 
 
-def _ttl(context: Asked, params: Params) -> float:
+def _ttl(context: CallerContext, params: Params) -> float:
     """Return the lifetime of the requested task in seconds, within bounds (TASK4-12)."""
     task, most = params["task"], context.services.settings.task_ttl_seconds
     if type(task) is not dict:

@@ -10,7 +10,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.handlers import core_tasks, extensions
-from mcp_app.handlers.context import Asked, Params, Result, Services
+from mcp_app.handlers.context import CallerContext, Params, Result, Services
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import MEMO_BYTES, known, server_capabilities
 from mcp_app.protocol.dialects import MISSING_VERSION
@@ -133,7 +133,7 @@ def capabilities(settings: Settings, version: str, principal: Principal) -> dict
     )
 
 
-def discover(context: Asked, params: Params) -> Result:
+def discover(context: CallerContext, params: Params) -> Result:
     """Return the supported revisions, capabilities and instructions (DISC-01, DISC-02)."""
     settings = context.services.settings
     result: dict[str, Any] = {
@@ -145,7 +145,7 @@ def discover(context: Asked, params: Params) -> Result:
     return result
 
 
-def ping(context: Asked, params: Params) -> Result:
+def ping(context: CallerContext, params: Params) -> Result:
     """Return an empty result (PING-01)."""
     return b"{}"
 

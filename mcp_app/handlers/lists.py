@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mcp_app.handlers.context import Asked, Params
+from mcp_app.handlers.context import CallerContext, Params
 from mcp_app.protocol.errors import InvalidParams
 
 
-def page(kind: str, context: Asked, params: Params) -> bytes:
+def page(kind: str, context: CallerContext, params: Params) -> bytes:
     """Return the encoded page after ``cursor`` (PAGE-01). Raise InvalidParams for a bad cursor (PAGE-02)."""
     cursor = params.get("cursor")
     if cursor is not None and type(cursor) is not str:

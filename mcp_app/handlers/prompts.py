@@ -8,13 +8,13 @@ from mcp_app.catalogue.snapshots.entries import PromptEntry
 from mcp_app.execution.calls.call import RunningCall
 from mcp_app.execution.calls.contents import to_messages
 from mcp_app.execution.calls.context import Context
-from mcp_app.handlers.context import Asked, Params, RequestContext, Result, name_and_arguments
+from mcp_app.handlers.context import CallerContext, Params, RequestContext, Result, name_and_arguments
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import InvalidParams
 
 
-def list_prompts(context: Asked, params: Params) -> Result:
+def list_prompts(context: CallerContext, params: Params) -> Result:
     """Return a page of prompts (PROMPT-01)."""
     return page("prompts", context, params)
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 
 from mcp_app.execution.calls.reading import contents, find
-from mcp_app.handlers.context import Asked, Params, RequestContext, Result
+from mcp_app.handlers.context import CallerContext, Params, RequestContext, Result
 from mcp_app.handlers.lists import page
 from mcp_app.protocol.errors import InvalidParams
 
 MAX_URI = 2048
 
 
-def list_resources(context: Asked, params: Params) -> Result:
+def list_resources(context: CallerContext, params: Params) -> Result:
     """Return a page of resources (RES-01)."""
     return page("resources", context, params)
 
 
-def list_templates(context: Asked, params: Params) -> Result:
+def list_templates(context: CallerContext, params: Params) -> Result:
     """Return a page of resource templates (TPL-01)."""
     return page("templates", context, params)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from mcp_app.catalogue.snapshots.view import CatalogueView
-from mcp_app.handlers.context import Asked, Params
+from mcp_app.handlers.context import CallerContext, Params
 from mcp_app.handlers.resources import MAX_URI
 from mcp_app.handlers.tasks import require
 from mcp_app.protocol.features.subscriptions import LISTS, RESOURCES, read_filter, read_names
@@ -19,11 +19,11 @@ from mcp_app.protocol.features.tasks import TASK_IDS
 class SubscriptionKind(Protocol):
     """A member of the filter that lists names, and the permission check for a name."""
 
-    async def granted(self, asked: object, asker: Asked) -> list[str]:
+    async def granted(self, asked: object, caller: CallerContext) -> list[str]:
         """Return the granted names. Raise InvalidParams unless ``asked`` is a list of names."""
         ...
 
-    def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
+    def permits(self, name: str, catalogue: CatalogueView) -> bool:
         """Return True if a subscriber with this current view may be notified about the name.
 
         Called before each notification, because permissions and the catalogue may have changed.
@@ -34,24 +34,24 @@ class SubscriptionKind(Protocol):
 class ResourceUpdates:
     """``notifications/resources/updated``. Resources that the client may not read are hidden (SUB-04)."""
 
-    async def granted(self, asked: object, asker: Asked) -> list[str]:
-        uris = read_names(asked, RESOURCES, asker.services.settings.max_subscriptions)
-        return [uri for uri in uris if self.may_hear(uri, asker.catalogue)]
+    async def granted(self, asked: object, caller: CallerContext) -> list[str]:
+        uris = read_names(asked, RESOURCES, caller.services.settings.max_subscriptions)
+        return [uri for uri in uris if self.permits(uri, caller.catalogue)]
 
-    def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
+    def permits(self, name: str, catalogue: CatalogueView) -> bool:
         return len(name) <= MAX_URI and catalogue.resource(name) is not None
 
 
 class TaskChanges:
     """``notifications/tasks`` for the caller's tasks (TASKX-16). It needs the extension (TASKX-12)."""
 
-    async def granted(self, asked: object, asker: Asked) -> list[str]:
-        require(asker)
-        task_ids = read_names(asked, TASK_IDS, asker.services.settings.max_subscriptions)
-        find, owner = asker.services.background.task, (asker.principal.key, asker.session.path)
+    async def granted(self, asked: object, caller: CallerContext) -> list[str]:
+        require(caller)
+        task_ids = read_names(asked, TASK_IDS, caller.services.settings.max_subscriptions)
+        find, owner = caller.services.background.task, (caller.principal.key, caller.session.path)
         return [task_id for task_id in task_ids if await find(task_id, *owner) is not None]
 
-    def may_hear(self, name: str, catalogue: CatalogueView) -> bool:
+    def permits(self, name: str, catalogue: CatalogueView) -> bool:
         """Return True, because a task never changes its owner."""
         return True
 
@@ -60,11 +60,11 @@ class TaskChanges:
 KINDS: Mapping[str, SubscriptionKind] = {RESOURCES: ResourceUpdates(), TASK_IDS: TaskChanges()}
 
 
-async def grant(asker: Asked, params: Params) -> dict[str, Any]:
+async def grant(caller: CallerContext, params: Params) -> dict[str, Any]:
     """Return the granted part of a request's filter for the acknowledgement, without unknown members."""
     asked = read_filter(params)
     granted: dict[str, Any] = {member: True for member in LISTS if asked.get(member)}
     for member, kind in KINDS.items():
-        if member in asked and (names := await kind.granted(asked[member], asker)):
+        if member in asked and (names := await kind.granted(asked[member], caller)):
             granted[member] = names
     return granted

@@ -15,7 +15,7 @@ from mcp_app.execution.stored import client_tasks
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.handlers.context import (
-    Asked,
+    CallerContext,
     Handler,
     Params,
     RequestContext,
@@ -39,13 +39,13 @@ OPERATOR_LEVEL = {"log_level": "info"}
 CANCELLED = "cancelled by its client"
 
 
-def declared(context: Asked) -> bool:
+def declared(context: CallerContext) -> bool:
     """Return True if this request may be answered with a task (TASKX-02), which needs 2026-07-28."""
     session = context.session
     return is_modern(session.version) and declares(session.raw_capabilities, EXTENSION, session.version)
 
 
-def require(context: Asked) -> None:
+def require(context: CallerContext) -> None:
     """Raise MissingCapability unless the request declared the extension."""
     if not declared(context):
         raise MissingCapability(NEEDS_TASKS.format(EXTENSION), required=REQUIRED)

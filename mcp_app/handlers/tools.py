@@ -14,7 +14,7 @@ from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.handlers import core_tasks, tasks
 from mcp_app.handlers.context import (
-    Asked,
+    CallerContext,
     Params,
     RequestContext,
     Result,
@@ -30,7 +30,7 @@ from mcp_app.protocol.refusals import ANSWERS, Code
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 
-def list_tools(context: Asked, params: Params) -> Result:
+def list_tools(context: CallerContext, params: Params) -> Result:
     """Return a page of tools (TOOL-01)."""
     return page("tools", context, params)
 
@@ -56,7 +56,7 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
     return None
 
 
-def call_inline(context: Asked, params: Params) -> Result | McpError:
+def call_inline(context: CallerContext, params: Params) -> Result | McpError:
     """Return the result of a tool that neither waits nor takes a context.
 
     For other calls, return None without effect.
@@ -87,7 +87,9 @@ def begin(context: RequestContext, params: Params) -> bool:
     return True
 
 
-def _inline(context: Asked, params: Params, *, may_wait: bool) -> tuple[ToolEntry, dict[str, Any]] | None:
+def _inline(
+    context: CallerContext, params: Params, *, may_wait: bool
+) -> tuple[ToolEntry, dict[str, Any]] | None:
     """Return the tool and arguments of a call that needs no checks, questions or storage before it runs.
 
     Unless ``may_wait`` is True, the tool must neither wait nor take a context. Return None for other calls.

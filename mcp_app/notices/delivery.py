@@ -21,7 +21,7 @@ from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
 from mcp_app.notices.attention import Attention, for_person, page_of_choices, present
 
-LOOK_SECONDS: Final = 5.0
+POLL_SECONDS: Final = 5.0
 # Minimum number of seconds between two notifications through a channel. The second one covers all tasks since
 # the first.
 PAUSE_SECONDS: Final = 60.0
@@ -39,7 +39,7 @@ log = logging.getLogger("mcp.notices")
 
 def run_forever(stop: threading.Event, enqueue: Callable[[int], bool]) -> None:
     """Look for new tasks until ``stop`` is set. Retries when the database or the broker is unavailable."""
-    while not stop.wait(LOOK_SECONDS):
+    while not stop.wait(POLL_SECONDS):
         try:
             with undivided():  # The thread runs in a worker's main process, which forks.
                 enqueue_due(enqueue)

@@ -9,7 +9,7 @@ from mcp_app.conf import Settings
 from mcp_app.protocol.errors import McpError, TooManyRequests
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.refusals import Code, refused
-from mcp_app.streams.base import ANSWER, KeptFull, StreamsFull
+from mcp_app.streams.base import ANSWER, QuotaExceeded, StreamsFull
 from mcp_app.streams.gateway import Streams, limits_of
 from mcp_app.streams.stores import storage_quota
 
@@ -35,8 +35,8 @@ async def admit(streams: Streams, principal: str) -> None:
     Raises TooManyRequests, Unavailable or StreamsUnavailable.
     """
     try:
-        await streams.kept.admit(principal)
-    except (KeptFull, StreamsFull) as error:
+        await streams.quota.admit(principal)
+    except (QuotaExceeded, StreamsFull) as error:
         raise _refusal(error) from None
 
 
@@ -44,7 +44,7 @@ def admit_now(settings: Settings, principal: str) -> None:
     """Check the same as ``admit``, from synchronous code."""
     try:
         storage_quota.admit_now(settings.redis_url, limits_of(settings), principal)
-    except (KeptFull, StreamsFull) as error:
+    except (QuotaExceeded, StreamsFull) as error:
         raise _refusal(error) from None
 
 
@@ -54,12 +54,13 @@ async def keep_answer(
     """Append the answer to a request to a stream.
 
     If a large answer would exceed the quota, a short error with the same request id is appended instead
-    (R31). ``final`` marks the last answer of the stream. Raises the errors of ``EventLog`` except KeptFull.
+    (R31). ``final`` marks the last answer of the stream. Raises the errors of ``EventLog``, QuotaExceeded
+    apart.
     """
     append = streams.log.finish if final else partial(streams.log.append, kind=ANSWER)
     try:
         await append(session, stream, encoded, owner=owner)
-    except KeptFull as error:
+    except QuotaExceeded as error:
         log.warning("An answer of %s bytes was replaced by an error: %s", len(encoded), error)
         await append(session, stream, without_room(encoded), owner=owner)
 
@@ -74,7 +75,7 @@ def answer_too_large() -> McpError:
     return TooManyRequests(ANSWER_TOO_LARGE, retry_after=RETRY_SECONDS)
 
 
-def _refusal(error: KeptFull | StreamsFull) -> McpError:
-    if isinstance(error, KeptFull):
+def _refusal(error: QuotaExceeded | StreamsFull) -> McpError:
+    if isinstance(error, QuotaExceeded):
         return refused(Code.QUOTA_EXCEEDED, TOO_MUCH, RETRY_SECONDS)
     return refused(Code.STORAGE_FULL, NEARLY_FULL, RETRY_SECONDS)

@@ -37,7 +37,7 @@ class StreamsFull(StreamsUnavailable):
     """Redis has reached its memory limit and refuses writes."""
 
 
-class KeptFull(StreamsError):
+class QuotaExceeded(StreamsError):
     """The owner's storage quota is used up, or Redis lacks memory for a large result of accepted work."""
 
 
@@ -128,7 +128,7 @@ class EventLog(Protocol):
         An ANSWER is never trimmed. A new stream counts toward the quota of ``owner``, or of its session's
         principal if ``owner`` is empty. ``fence`` is the number of the attempt that writes: after a write
         with a higher fence, writes with a lower fence are refused. Raise StreamFinished (also if the
-        session has ended), StreamsFull, or KeptFull if more than LARGE_BYTES do not fit into the owner's
+        session has ended), StreamsFull, or QuotaExceeded if more than LARGE_BYTES do not fit into the owner's
         quota.
         """
         ...
@@ -139,7 +139,7 @@ class EventLog(Protocol):
         """Append the final event once, even if the store is full. Create the stream if necessary.
 
         Return None if the stream is already final, if the session has ended, or if ``fence`` is older than
-        the stored fence. Raise KeptFull as ``append`` does.
+        the stored fence. Raise QuotaExceeded as ``append`` does.
         """
         ...
 
@@ -170,7 +170,7 @@ class EventLog(Protocol):
         ...
 
 
-class Kept(Protocol):
+class StorageQuota(Protocol):
     """The storage quotas of owners. Streams that have expired by the store's clock no longer count."""
 
     async def held(self, owner: str) -> int:
@@ -180,7 +180,7 @@ class Kept(Protocol):
     async def admit(self, owner: str) -> None:
         """Check the quota before new work that will store data for an owner.
 
-        Raise KeptFull if the owner's quota is used up, and StreamsFull if the store is nearly full.
+        Raise QuotaExceeded if the owner's quota is used up, and StreamsFull if the store is nearly full.
         """
         ...
 

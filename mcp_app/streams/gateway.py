@@ -10,12 +10,12 @@ from mcp_app.conf import Settings
 from mcp_app.streams.base import (
     EventLog,
     Hub,
-    Kept,
     MessageQueue,
     MessageTail,
     MetricsStore,
     RequestStore,
     SessionStore,
+    StorageQuota,
     StreamLimits,
     StreamsError,
     StreamsFull,
@@ -40,7 +40,7 @@ from mcp_app.streams.stores.metrics import MemoryMetrics, RedisMetrics
 from mcp_app.streams.stores.redis_log import RedisLog
 from mcp_app.streams.stores.request_store import RedisRequests
 from mcp_app.streams.stores.session_store import RedisSessions
-from mcp_app.streams.stores.storage_quota import RedisKept
+from mcp_app.streams.stores.storage_quota import RedisStorageQuota
 from mcp_app.streams.stores.windows import RedisWindows
 
 
@@ -53,7 +53,7 @@ class Streams:
     """
 
     log: EventLog
-    kept: Kept
+    quota: StorageQuota
     hub: Hub
     sessions: SessionStore
     requests: RequestStore
@@ -74,17 +74,17 @@ class Streams:
         limits = limits_of(limits)
         endpoint = RedisAddress.parse(url)
         batch, channels = Batch(endpoint), Channels(endpoint.database)
-        kept = RedisKept(batch, limits)
-        log = RedisLog(batch, channels, kept, limits)
+        quota = RedisStorageQuota(batch, limits)
+        log = RedisLog(batch, channels, quota, limits)
         hub = RedisHub(url, batch, channels, log.heads, slow_poll=limits.slow_poll)
         # Let readers try again as soon as Redis is back.
         batch.on_up = hub.watchers.wake_all
-        batch.on_close = kept.send_pending
+        batch.on_close = quota.send_pending
         return cls(
             log=log,
             hub=hub,
-            kept=kept,
-            sessions=RedisSessions(batch, channels, kept, limits),
+            quota=quota,
+            sessions=RedisSessions(batch, channels, quota, limits),
             requests=RedisRequests(batch, hub, channels, limits),
             windows=RedisWindows(batch),
             messages=RedisMessages(batch, limits),
@@ -118,7 +118,7 @@ class Streams:
         messages = MemoryMessages(limits)
         return cls(
             log=log,
-            kept=log,
+            quota=log,
             hub=hub,
             sessions=sessions,
             requests=requests,

@@ -22,7 +22,7 @@ from mcp_app.catalogue.snapshots import current_snapshot, snapshot_loader
 from mcp_app.catalogue.snapshots.snapshot import Catalogue
 from mcp_app.database.queries import aquery
 from mcp_app.execution.calls.reply import Answered, StreamReference
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol.capabilities import extension_members
 from mcp_app.protocol.messages import envelope, jsonrpc
@@ -271,10 +271,10 @@ class Client:
                 await self._process.dispatcher.abandon(exchange, number)
         return unwrap(orjson.loads(reply.answered))
 
-    def _asked(self, session: Negotiated) -> Asked:
+    def _asked(self, session: Negotiated) -> CallerContext:
         """Return the context of a new request, with the current catalogue."""
         catalogue = self._process.views.of(self._principal.permissions)
-        return Asked(self._process, session, self._principal, catalogue)
+        return CallerContext(self._process, session, self._principal, catalogue)
 
     def _exchange_of(self, meta: Params) -> Exchange:
         return Exchange(envelope.read({"_meta": meta}), self._principal.key, self._process.views.server)

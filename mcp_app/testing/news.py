@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import orjson
 
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol.errors import ResourceNotFound
 from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
@@ -20,7 +20,7 @@ from mcp_app.streams.reader import Reader
 from mcp_app.testing.answers import Params, RequestError
 from mcp_app.transports.subscriptions import Subscription, Subscriptions
 
-LOOK_SECONDS = 60.0
+POLL_SECONDS = 60.0
 
 
 class News:
@@ -60,7 +60,7 @@ class News:
         reader = streams.reader(session.id, STANDALONE, epoch, 0)
         self._following = asyncio.create_task(self._read(reader))
 
-    async def subscribe(self, asked: Asked, uri: str) -> None:
+    async def subscribe(self, asked: CallerContext, uri: str) -> None:
         """Subscribe to a resource as in 2026-07-28. Raises RequestError for an unknown resource."""
         params = {"notifications": {RESOURCES: [uri]}}
         request = jsonrpc.Request(f"listen {uri}", LISTEN, params)
@@ -86,7 +86,7 @@ class News:
     async def _read(self, reader: Reader) -> None:
         try:
             while not reader.finished:
-                for event in await reader.next(LOOK_SECONDS):
+                for event in await reader.next(POLL_SECONDS):
                     if event.data and event.kind != CLOSE:
                         self._add(event.data)
         except StreamsError:

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.handlers.subscriptions import KINDS, grant
 from mcp_app.process import Process
 from mcp_app.protocol.features.subscriptions import (
@@ -57,7 +57,7 @@ class Subscription:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: CallerContext,
         request_id: jsonrpc.Id,
         granted: dict[str, Any],
         wake: Callable[[], None],
@@ -105,7 +105,7 @@ class Subscription:
         if self._news:
             news, self._news = self._news, {}
             for (member, name), notice in news.items():
-                if KINDS[member].may_hear(name, catalogue):
+                if KINDS[member].permits(name, catalogue):
                     found.append(notice)
         return found
 
@@ -129,7 +129,7 @@ class Subscriptions:
 
     async def open(
         self,
-        asked: Asked,
+        asked: CallerContext,
         request: jsonrpc.Request,
         payload: bytes,
         address: str,

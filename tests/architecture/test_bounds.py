@@ -12,7 +12,7 @@ import pytest
 from mcp_app.protocol.principal_key import Bound
 from tests.architecture.test_source import ROOT, SOURCES, name_of, tree_of
 
-REFUSALS = {"TooManyRequests", "KeptFull", "Throttled"} | {
+REFUSALS = {"TooManyRequests", "QuotaExceeded", "Throttled"} | {
     *("RATE_LIMITED", "TOO_MANY_RUNNING", "BACKLOG_FULL", "APPROVALS_FULL")
 }
 NAMED = {"share_of", "person_of"}

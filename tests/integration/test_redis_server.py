@@ -123,7 +123,7 @@ async def test_streams_run_on_fakeredis(tmp_path: Path) -> None:
     await streams.sessions.create("s", {"a": "b"}, 60)
     assert await streams.sessions.load("s") == {"a": "b"}
     # It reports neither its memory nor that of a key: nothing is refused for that reason.
-    await streams.kept.admit("user:1")
+    await streams.quota.admit("user:1")
     await asyncio.to_thread(admit_now, server.url, StreamLimits(), "user:1")
     for _ in range(20):
         await streams.messages.push(b"x")

@@ -10,7 +10,7 @@ from mcp_app.execution.stored.queue_stats import open_calls, queue_names
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.job_queues import JobQueues
-from mcp_app.streams.blocking.presence import Presence, SeenWorker
+from mcp_app.streams.blocking.presence import LiveWorker, Presence
 
 NO_REDIS = "There is no Redis: background tools run in the web process."
 AWAY = "Redis is away: queues and workers cannot be seen. Accepted calls wait and are not lost."
@@ -42,7 +42,7 @@ class Box:
     """All queues that have calls or workers, all live workers, and a note about problems."""
 
     queues: list[Queue]
-    workers: list[SeenWorker]
+    workers: list[LiveWorker]
     note: str = ""
 
 
@@ -52,7 +52,7 @@ def box() -> Box:
     names = queue_names(states)
     url = conf.get().redis_url
     depths: dict[str, int] = {}
-    workers: list[SeenWorker] | None = None
+    workers: list[LiveWorker] | None = None
     note = "" if url else NO_REDIS
     try:
         if url:

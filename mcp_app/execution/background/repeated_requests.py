@@ -15,7 +15,7 @@ from mcp_app.protocol.errors import InvalidRequest
 # After an answer was sent, it takes a moment until its request id is free. A client that uses the id again
 # in another process within that time must not be treated as a client that lost its answer.
 SETTLE_SECONDS = 2.0
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 
 
 class RepeatedRequests:
@@ -55,7 +55,7 @@ class RepeatedRequests:
             if not call.is_finished or call.is_task or monotonic() >= until:
                 outlived = await aquery_soon(request_ids.release_undelivered, call.id, self._kept_seconds)
                 return None if outlived else call
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def _check_in_flight(call: CallRecord) -> None:

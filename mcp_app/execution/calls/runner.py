@@ -136,7 +136,7 @@ class Runner:
             except StopIteration as done:
                 return to_result(done.value, entry)
             step.close()
-            raise RuntimeError("A tool that never waits did wait.")
+            raise RuntimeError("A tool declared as non-blocking waited.")
         except BaseException as error:  # noqa: BLE001 - as above
             let_pass(error, None)
             return _failed(entry.name, error, version)

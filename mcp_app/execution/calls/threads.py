@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from mcp_app.database.threads.context import run_in
-from mcp_app.database.threads.kept_connections import KeptConnections
+from mcp_app.database.threads.reusable_connections import ReusableConnections
 from mcp_app.database.threads.scheduling import yield_to_event_loop
 
 # Threads that wait for a client's answer use no slot. They only use memory and hold their connections open.
@@ -116,7 +116,7 @@ class Work:
         await self._threads.come_back(self, self._returns)
         return answer
 
-    def run(self, connections: KeptConnections) -> None:
+    def run(self, connections: ReusableConnections) -> None:
         """Run the function. The thread that took the work calls this method."""
         # The work was cancelled in the same turn of the event loop in which a thread took it. Work whose
         # thread has to end must still run.
@@ -133,7 +133,7 @@ class Work:
         self._function, self._arguments, self._context = None, (), None
         self._has_ended = True
 
-    def _call(self, connections: KeptConnections) -> Any:
+    def _call(self, connections: ReusableConnections) -> Any:
         _own.set(self)
         assert self._function is not None
         return connections.run(self._function, *self._arguments)
@@ -189,7 +189,7 @@ class _Thread(threading.Thread):
     def run(self) -> None:
         if self._threads.yields:
             yield_to_event_loop()
-        connections = KeptConnections()
+        connections = ReusableConnections()
         while (work := self._threads.next(self, connections)) is not None:
             self.is_busy = True
             work.run(connections)
@@ -287,7 +287,7 @@ class Threads:
             # An open connection would prevent a test's database from being dropped.
             await asyncio.to_thread(_join, waiting, CLOSING_SECONDS)
 
-    def next(self, thread: _Thread, connections: KeptConnections) -> Work | None:
+    def next(self, thread: _Thread, connections: ReusableConnections) -> Work | None:
         """Return the next work for the calling thread, or None if the thread has to end."""
         while True:
             try:
@@ -301,7 +301,7 @@ class Threads:
                     self._ring()
                 return work
 
-    def _wait(self, thread: _Thread, connections: KeptConnections) -> None:
+    def _wait(self, thread: _Thread, connections: ReusableConnections) -> None:
         """Wait until there may be work for the calling thread. Close old connections meanwhile."""
         self._idle.append(thread)
         # Work added before this thread became idle could not wake it.

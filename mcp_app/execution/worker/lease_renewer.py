@@ -27,7 +27,7 @@ from mcp_app.execution.worker.waiting_children import WaitingPlace
 from mcp_app.observability.correlation import Correlation, correlated
 
 TICK_SECONDS = 0.25
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 RENEW_SECONDS = 5.0
 # A little longer than a stopped call waits for its code, so that the answer is stored before the process
 # ends.
@@ -145,7 +145,7 @@ class LeaseRenewer:
             if now - self._renewed_at >= RENEW_SECONDS or self._has_new_progress(call, now):
                 renewal = self._renew(call)
                 self._renewed_at = self._looked_at = now
-            elif now - self._looked_at >= LOOK_SECONDS:
+            elif now - self._looked_at >= POLL_SECONDS:
                 renewal = records.check_attempt(record.id, record.attempt)
                 self._looked_at = now
             else:
@@ -165,7 +165,7 @@ class LeaseRenewer:
     def _has_new_progress(self, call: RunningCall, now: float) -> bool:
         """Return True if the task has new progress and it is time to notify the client."""
         is_new = self._on_news is not None and call.last_progress is not self._noted
-        return is_new and now - self._looked_at >= LOOK_SECONDS
+        return is_new and now - self._looked_at >= POLL_SECONDS
 
     def _renew(self, call: RunningCall) -> Renewal:
         record, progress = self.record, call.last_progress

@@ -24,7 +24,7 @@ from mcp_app.execution.worker.descendants import can_run, end_tree
 from mcp_app.protocol.call_state import State
 
 TICK_SECONDS = 0.25
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 # The main process acts if no thread of a child had the lock, or renewed the lease, for this long.
 SILENT_SECONDS = 1.0
 LATE_SECONDS = 7.0
@@ -85,7 +85,7 @@ class ParentRenewer:
             if running is None:
                 continue
             watch = watched[running.generation] = self._watched.get(running.generation) or _Watch()
-            is_due = now - watch.looked_at >= LOOK_SECONDS
+            is_due = now - watch.looked_at >= POLL_SECONDS
             if is_due and _is_silent(running, now) and can_run(pid):
                 watch.looked_at = now
                 with undivided():  # The main process may fork.

@@ -73,7 +73,7 @@ LOOKS_PER_SECOND = 50
 # A call that was accepted this recently starts with the session as stored in its row. The session is loaded
 # again only if the call still runs a moment later, because most calls have finished by then.
 YOUNG = timedelta(seconds=1)
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 CLOSE_SECONDS = 2.0
 # One job runs several short calls for up to this long, because Celery's own work for a job takes as long as
 # a short call.
@@ -250,7 +250,7 @@ class Worker:
         inputs = None if record.inputs is None else _inputs(record, record.inputs)
         reply = AttemptReply(self._streams, record, self._published, inputs, self._log)
         call = renewer.call = self._call(record, principal, reply, inputs)
-        later = self._loop.call_later(LOOK_SECONDS, self._reload_session_later, record, call)
+        later = self._loop.call_later(POLL_SECONDS, self._reload_session_later, record, call)
         if record.attempt > 1 or record.approved or record.reminded:
             await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)

@@ -15,7 +15,7 @@ LIFE_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class SeenWorker:
+class LiveWorker:
     """A worker that sent a heartbeat within the last LIFE_SECONDS, and the queues that it serves."""
 
     name: str
@@ -55,7 +55,7 @@ class Presence:
         except redis.RedisError as error:
             raise StreamsUnavailable("Redis does not say whether a worker is alive.") from error
 
-    def workers(self) -> list[SeenWorker]:
+    def workers(self) -> list[LiveWorker]:
         """Return the active workers in the order of their names. Raise StreamsUnavailable."""
         try:
             since = self._now() - LIFE_SECONDS
@@ -63,4 +63,4 @@ class Presence:
         except redis.RedisError as error:
             raise StreamsUnavailable("Redis does not say which workers are alive.") from error
         parts = sorted(member.decode("utf-8", "replace").rpartition(" ") for member in found)
-        return [SeenWorker(name, tuple(filter(None, queues.split(",")))) for name, _, queues in parts]
+        return [LiveWorker(name, tuple(filter(None, queues.split(",")))) for name, _, queues in parts]

@@ -111,7 +111,7 @@ def _no_fields(_: str, __: dict[str, str]) -> None:
 
 
 class MemoryLog:
-    """Implements ``base.EventLog`` and ``base.Kept`` within one process.
+    """Implements ``base.EventLog`` and ``base.StorageQuota`` within one process.
 
     ``clock`` returns monotonic seconds.
     """

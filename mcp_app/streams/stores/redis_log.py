@@ -22,7 +22,7 @@ from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.batch import Argument, Batch
 from mcp_app.streams.connections.keys import Channels, field_arguments, stream_keys
 from mcp_app.streams.connections.scripts import Script
-from mcp_app.streams.stores.storage_quota import RedisKept
+from mcp_app.streams.stores.storage_quota import RedisStorageQuota
 
 _NO_NEED = nullcontext()
 _SHORT = {MESSAGE: "m", "close": "c", "follow": "w", ANSWER: "a"}
@@ -40,9 +40,11 @@ class RedisLog:
     The id of an entry is ``<epoch>-<offset>``, not a time.
     """
 
-    def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
+    def __init__(
+        self, batch: Batch, channels: Channels, quota: RedisStorageQuota, limits: StreamLimits
+    ) -> None:
         self._batch = batch
-        self._kept = kept
+        self._quota = quota
         self._channels = channels
         self.limits = limits
 
@@ -112,7 +114,7 @@ class RedisLog:
                 ("PUBLISH", self._channels.wake + session, stream),
             ]
         )
-        self._kept.forget(session, [stream])
+        self._quota.forget(session, [stream])
 
     async def _run(
         self, script: Script, session: str, stream: str, owner: str, *arguments: Argument, size: int = 0
@@ -123,7 +125,7 @@ class RedisLog:
         StreamFinished if the write is refused.
         """
         limits = self.limits
-        async with self._kept.room(owner, size) if owner and size > LARGE_BYTES else _NO_NEED:
+        async with self._quota.room(owner, size) if owner and size > LARGE_BYTES else _NO_NEED:
             reply = await self._batch.script(
                 script,
                 stream_keys(session, stream),
@@ -138,7 +140,7 @@ class RedisLog:
             if not isinstance(reply, list):
                 raise StreamFinished(_REASONS.get(reply, "The stream takes no more events."))
             if len(reply) > 2:
-                self._kept.record(reply[2], session, stream, reply[3], reply[1])
+                self._quota.record(reply[2], session, stream, reply[3], reply[1])
             return Position(int(reply[0]), int(reply[1]))
 
 

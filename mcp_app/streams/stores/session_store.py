@@ -19,7 +19,7 @@ from mcp_app.streams.connections.keys import (
     session_keys,
     subscribers_key,
 )
-from mcp_app.streams.stores.storage_quota import RedisKept
+from mcp_app.streams.stores.storage_quota import RedisStorageQuota
 
 CHUNK = 500
 # An internal field. It is set once another process uses the session and therefore needs its changes.
@@ -33,8 +33,10 @@ class RedisSessions:
     The fields of an ended session become a tombstone.
     """
 
-    def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
-        self._batch, self._channels, self._kept, self._limits = batch, channels, kept, limits
+    def __init__(
+        self, batch: Batch, channels: Channels, quota: RedisStorageQuota, limits: StreamLimits
+    ) -> None:
+        self._batch, self._channels, self._quota, self._limits = batch, channels, quota, limits
 
     async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
         keys = [session_keys(session).session]
@@ -108,9 +110,9 @@ class RedisSessions:
         """Record the end of a session in its owner's account. Return the principal."""
         found, streams = reply
         if streams:
-            self._kept.forget(session, [stream.decode() for stream in streams])
+            self._quota.forget(session, [stream.decode() for stream in streams])
         principal: str = found.decode()
-        self._kept.record_tombstone(principal, ttl)
+        self._quota.record_tombstone(principal, ttl)
         return principal
 
     def _publish_arguments(self, broadcast: Broadcast | None) -> tuple[str, str | bytes]:

@@ -17,7 +17,7 @@ import redis
 from mcp_app.protocol.principal_key import person_of
 from mcp_app.streams.base import (
     LARGE_BYTES,
-    KeptFull,
+    QuotaExceeded,
     StreamLimits,
     StreamsError,
     StreamsFull,
@@ -45,8 +45,8 @@ REMEMBERED = 10_000
 NO_NOTES: Mapping[str, tuple[int | str, str, int]] = MappingProxyType({})
 
 
-class RedisKept:
-    """An implementation of ``base.Kept`` on Redis.
+class RedisStorageQuota:
+    """An implementation of ``base.StorageQuota`` on Redis.
 
     The account has its own hash tag, so it is updated in a separate step after the stream was written. If
     that update is lost, the next note about the stream corrects the account, or the expiry of the stream
@@ -95,7 +95,7 @@ class RedisKept:
         self._told[person] = asyncio.get_running_loop().time(), held
         try:
             check(held, self._bound)
-        except KeptFull:
+        except QuotaExceeded:
             if len(self._refused) >= REMEMBERED:
                 self._refused.clear()
             self._refused.add(person)
@@ -106,7 +106,7 @@ class RedisKept:
 
     @asynccontextmanager
     async def room(self, owner: str, size: int) -> AsyncIterator[None]:
-        """Reserve quota for one large write of accepted work, in bytes. Raise KeptFull if it does not fit.
+        """Reserve ``size`` bytes for one large write of accepted work, or raise QuotaExceeded.
 
         A process makes one reservation at a time, because concurrent checks would all see the same free
         memory.
@@ -117,7 +117,7 @@ class RedisKept:
             try:
                 check_room(used + size, memory, accepted_percent(self._limits))
             except StreamsFull as error:
-                raise KeptFull(str(error)) from None
+                raise QuotaExceeded(str(error)) from None
             yield
 
     def _has_room(self, person: str, now: float) -> bool:
@@ -205,7 +205,7 @@ async def memory_or_zero(batch: Batch) -> tuple[int, int]:
 
 
 def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
-    """Check the quota as ``Kept.admit`` does, for code without an event loop.
+    """Check the quota as ``StorageQuota.admit`` does, for code without an event loop.
 
     Raise StreamsUnavailable as well.
     """
@@ -265,13 +265,13 @@ def check_room(used: int, memory: int, percent: int) -> None:
 
 
 def check(held: int, bound: int) -> None:
-    """Raise KeptFull if the bytes ``held`` for an owner have reached ``bound`` (0: no limit)."""
+    """Raise QuotaExceeded if the bytes ``held`` for an owner have reached ``bound`` (0: no limit)."""
     if bound and held >= bound:
-        raise KeptFull(f"{held} bytes are kept, and {bound} may be.")
+        raise QuotaExceeded(f"{held} bytes are kept, and {bound} may be.")
 
 
 def check_accepted(held: int, bound: int) -> None:
-    """Raise KeptFull if accepted work must not store as many as ``held`` bytes for an owner."""
+    """Raise QuotaExceeded if accepted work must not store as many as ``held`` bytes for an owner."""
     check(held, bound * OVERDRAFT)
 
 

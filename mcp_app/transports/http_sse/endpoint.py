@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.calls.reply import Answered, StreamReference
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
@@ -34,7 +34,7 @@ from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
 from mcp_app.sessions.quota import answer_too_large
 from mcp_app.sessions.session import HTTP_SSE, STANDALONE, LiveSession, stored_fields
-from mcp_app.streams.base import FOLLOW, KeptFull
+from mcp_app.streams.base import FOLLOW, QuotaExceeded
 from mcp_app.transports import unanswered_requests
 from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_reference
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
@@ -112,7 +112,7 @@ class HttpSse:
         elif isinstance(message, jsonrpc.Response):
             await self._process.dispatcher.response(session, message, body)
         else:
-            asked = Asked(self._process, session, principal, catalogue)
+            asked = CallerContext(self._process, session, principal, catalogue)
             # Every answer is stored until it is read, so without room not even an error can be sent.
             await self._process.dispatcher.admit(asked, message if isinstance(message, list) else [message])
             await self._answer(asked, session, message, body, address_of(scope), from_headers(fields))
@@ -160,7 +160,7 @@ class HttpSse:
 
     async def _answer(
         self,
-        asked: Asked,
+        asked: CallerContext,
         session: LiveSession,
         message: Posted,
         body: bytes,
@@ -182,7 +182,7 @@ class HttpSse:
 
     async def _outcome(
         self,
-        asked: Asked,
+        asked: CallerContext,
         session: LiveSession,
         message: Any,
         body: bytes,
@@ -215,7 +215,7 @@ class HttpSse:
         log = self._process.streams.log
         try:
             position = await log.finish(session.id, name, body, owner=session.principal_key)
-        except KeptFull:
+        except QuotaExceeded:
             position = await log.finish(session.id, name, _without_room(message), owner=session.principal_key)
         if position is None:
             raise SessionNotFound

@@ -18,7 +18,7 @@ from mcp_app.transports.open_streams import StreamReader
 from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.sse_response import ClientStalled
 
-LOOK_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 60.0
 
 log = logging.getLogger("mcp.stream")
 
@@ -75,7 +75,7 @@ class HttpSseStream(EventStream):
         reader = streams.reader(session, reference.stream, reference.epoch, 0)
         try:
             while not reader.finished:
-                for event in await reader.next(LOOK_SECONDS):
+                for event in await reader.next(POLL_SECONDS):
                     if not event.data or event.kind == CLOSE:
                         continue
                     if not await unanswered_requests.covers(streams, session, event.data):

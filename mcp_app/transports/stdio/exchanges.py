@@ -14,7 +14,7 @@ from mcp_app.auth.challenges import check_scopes
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, UnsupportedVersion, fitted
 from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
@@ -25,7 +25,7 @@ from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.open_streams import Connections, StreamReader
 from mcp_app.transports.subscriptions import Subscriptions
 
-LOOK_SECONDS = 60.0
+POLL_SECONDS = 60.0
 ENDING_SECONDS = 1.0
 ENDED = "the server ended it"
 Write = Callable[[bytes], Awaitable[None]]
@@ -72,7 +72,7 @@ class Exchanges:
         except McpError as error:
             await self._refuse(error, catalogue, request, frame)
             return
-        asked = Asked(self._process, exchange, self._principal, catalogue)
+        asked = CallerContext(self._process, exchange, self._principal, catalogue)
         self._process.clients.report(exchange, self._principal.user_id, "stdio")
         serve = self._listen if request.method == LISTEN else self._serve
         task = asyncio.ensure_future(serve(asked, request, frame))
@@ -125,13 +125,13 @@ class Exchanges:
         self._process.dispatcher.refused(self._principal, catalogue, request, frame, encoded)
         await self._write(encoded)
 
-    async def _serve(self, asked: Asked, request: jsonrpc.Request, frame: bytes) -> None:
+    async def _serve(self, asked: CallerContext, request: jsonrpc.Request, frame: bytes) -> None:
         reply: ExchangeReply | None = None
         try:
             reply = await self._process.dispatcher.exchange(asked, request, frame)
             # During a write, further messages and the answer may arrive.
             while not reply.is_plain:
-                await reply.changed(LOOK_SECONDS)
+                await reply.changed(POLL_SECONDS)
                 for message in reply.take():
                     await self._write(message)
             await self._write(reply.answered)
@@ -141,7 +141,7 @@ class Exchanges:
             if reply is None or not reply.answered:
                 await self._process.dispatcher.abandon(asked.session, request.id)
 
-    async def _listen(self, asked: Asked, request: jsonrpc.Request, frame: bytes) -> None:
+    async def _listen(self, asked: CallerContext, request: jsonrpc.Request, frame: bytes) -> None:
         news = asyncio.Event()
         connection = StreamReader(
             asked.session.id, self._principal.key, standalone=False, wake=news.set, listening=True

@@ -13,7 +13,7 @@ from mcp_app.auth.challenges import check_scopes
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.calls.reply import Answered, StreamReference
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
@@ -34,7 +34,7 @@ from mcp_app.transports.stdio.exchanges import Exchanges
 from mcp_app.transports.stdio.framing import Framing
 from mcp_app.transports.stdio.pipes import Pipes
 
-LOOK_SECONDS = 60.0
+POLL_SECONDS = 60.0
 NOT_INITIALIZED = "Server not initialized: send 'initialize' first."
 INITIALIZED = "This connection is initialized already."
 CANCELLED = b'"error":{"code":%d,' % RequestCancelled.code
@@ -205,7 +205,7 @@ class StdioServer:
             raise InvalidRequest(NOT_INITIALIZED)
         catalogue, session = self._catalogue(), await self._current()
         check_scopes(self._principal, message)
-        asked = Asked(self._process, session, self._principal, catalogue)
+        asked = CallerContext(self._process, session, self._principal, catalogue)
         if isinstance(message, jsonrpc.Request):
             return await self._process.dispatcher.request(asked, message, frame)
         if session.version > V2025_03_26:
@@ -219,7 +219,7 @@ class StdioServer:
         reader = streams.reader(session.id, reference.stream, reference.epoch, 0)
         try:
             while not reader.finished:
-                for event in await reader.next(LOOK_SECONDS):
+                for event in await reader.next(POLL_SECONDS):
                     if event.data and event.kind != CLOSE:
                         await self._answer(event.data, request_id)
             self._process.background.delivered(reference.stream)
@@ -246,7 +246,7 @@ class StdioServer:
                 list_changed.log_notices(self._process.log, session, found)
                 if revision != session.announced:
                     await self._process.sessions.announced(session, revision)
-                for event in await reader.next(LOOK_SECONDS):
+                for event in await reader.next(POLL_SECONDS):
                     if event.data and event.kind != CLOSE:
                         await self._write(event.data)
                 session = await self._current()

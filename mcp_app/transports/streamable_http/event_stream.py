@@ -148,7 +148,7 @@ class EventStream(SseResponse):
             return (await process.streams.log.open(session.id, stream, owner=session.principal_key)).epoch
         found = await process.background.lost_stream(session.id, stream)
         if found is None:
-            raise StreamUnknown("Nobody has anything more to say on this stream.")
+            raise StreamUnknown("This stream has no more responses.")
         return found[1].epoch
 
     async def _write_events(self, stream: str, events: list[Event]) -> bool:

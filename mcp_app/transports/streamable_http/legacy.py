@@ -14,7 +14,7 @@ from dataclasses import replace
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.calls.reply import ACCEPTED, Answered, StreamReference
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, ServerNotFound, SessionNotFound
@@ -70,7 +70,7 @@ class Legacy:
             return await dispatcher.initialize(principal, catalogue, message, body, address), None
         path = catalogue.server.path
         session = self.known(fields, principal, path) or await self._load(fields, principal, path)
-        asked = Asked(self._process, session, principal, catalogue)
+        asked = CallerContext(self._process, session, principal, catalogue)
         if isinstance(message, jsonrpc.Request):
             return await dispatcher.request(asked, message, body, from_headers(fields)), session
         if isinstance(message, list):

@@ -11,7 +11,7 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any
 
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.http import sse
@@ -57,7 +57,7 @@ class ListenStream(SseResponse):
 
     async def open(
         self,
-        asked: Asked,
+        asked: CallerContext,
         request: jsonrpc.Request,
         payload: bytes,
         address: str,

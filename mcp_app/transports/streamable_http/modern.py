@@ -8,7 +8,7 @@ from typing import Any
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.execution.background.exchange_reply import ExchangeReply
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol.errors import (
     HeaderMismatch,
@@ -89,7 +89,7 @@ class Modern:
             if not isinstance(message, jsonrpc.Request):
                 raise InvalidRequest("The body must be one request or one notification.")
             exchange = self.admit(fields, message, principal, catalogue)
-            asked = Asked(self._process, exchange, principal, catalogue)
+            asked = CallerContext(self._process, exchange, principal, catalogue)
             answer = self._dispatcher.quick(asked, message, body)
             if answer is not None:
                 self._process.clients.report(exchange, principal.user_id, address_of(scope))

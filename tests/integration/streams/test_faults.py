@@ -16,7 +16,7 @@ import redis
 from mcp_app.streams import Position, StreamLimits, Streams, StreamsFull, StreamsUnavailable, StreamUnknown
 from mcp_app.streams.connections.keys import Channels
 from mcp_app.streams.stores.redis_log import RedisLog
-from mcp_app.streams.stores.storage_quota import RedisKept
+from mcp_app.streams.stores.storage_quota import RedisStorageQuota
 from mcpsite.redis_server import RedisServer
 from tests.bounds import SLACK
 from tests.streams_contract.waiting import until
@@ -210,7 +210,7 @@ async def test_slow_poll_delivers_an_event_whose_wake_up_was_lost(
     for _ in range(3):  # The reader has polled and found nothing.
         await streams.log.head("s", "a")
     assert streams._batch is not None
-    kept = RedisKept(streams._batch, streams.limits)
+    kept = RedisStorageQuota(streams._batch, streams.limits)
     deaf = RedisLog(streams._batch, Channels(77), kept, streams.limits)  # on an unused channel
     await deaf.append("s", "a", b"unannounced")
     assert [event.data for event in await waiting] == expected

@@ -13,7 +13,7 @@ from kombu import Connection, Producer, Queue
 
 from mcp_app.streams import Position, Streams, StreamsUnavailable
 from mcp_app.streams.blocking.job_queues import JobQueues
-from mcp_app.streams.blocking.presence import LIFE_SECONDS, Presence, SeenWorker
+from mcp_app.streams.blocking.presence import LIFE_SECONDS, LiveWorker, Presence
 from mcp_app.streams.blocking.stream_view import MOST, StreamView
 from mcp_app.streams.connections.keys import is_known
 
@@ -41,7 +41,7 @@ def test_workers_are_listed_with_their_queues_until_they_expire(clean_redis: str
     presence.renew("b@host", ["slow", "celery"])
     presence.renew("a@host")
     presence.renew("a@host")
-    assert presence.workers() == [SeenWorker("a@host", ()), SeenWorker("b@host", ("slow", "celery"))]
+    assert presence.workers() == [LiveWorker("a@host", ()), LiveWorker("b@host", ("slow", "celery"))]
     with redis.Redis.from_url(clean_redis, protocol=2) as client:
         for key in client.scan_iter():
             assert is_known(key.decode())

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from mcp_app.egress import EgressFailed, EgressRefused
-from mcp_app.egress.self_check import MAX_BYTES, OwnSite, SiteResponse
+from mcp_app.egress.self_check import MAX_BYTES, OriginClient, SiteResponse
 from tests.unit.egress.sites import Site, page, raw, redirect, serve
 
 
 async def ask(site: Site, path: str = "/healthz", *, seconds: float = 5.0, **headers: str) -> SiteResponse:
     def asked() -> SiteResponse:
-        with OwnSite(f"http://127.0.0.1:{site.port}/mcp", seconds=seconds) as own:
+        with OriginClient(f"http://127.0.0.1:{site.port}/mcp", seconds=seconds) as own:
             return own.ask("GET", path, headers)
 
     return await asyncio.to_thread(asked)
@@ -74,4 +74,4 @@ async def test_invalid_or_slow_response_fails_in_time(answer: object, why: str) 
 )
 def test_invalid_web_address_is_refused(url: str) -> None:
     with pytest.raises(EgressRefused):
-        OwnSite(url, seconds=1)
+        OriginClient(url, seconds=1)

@@ -14,7 +14,7 @@ from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.conf import Settings
 from mcp_app.execution.calls.reply import Answered, StreamReference
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.models import Call
 from mcp_app.process import Process
 from mcp_app.protocol.messages import jsonrpc
@@ -61,11 +61,11 @@ class Desk:
         )
         return self.session
 
-    def asked(self, session: Negotiated | None = None, principal: Principal | None = None) -> Asked:
+    def asked(self, session: Negotiated | None = None, principal: Principal | None = None) -> CallerContext:
         """Return the start of a request, with the catalogue in use now."""
         principal = principal or self.principal
         catalogue = self.process.views.of(principal.permissions)
-        return Asked(self.process, session or self.session, principal, catalogue)
+        return CallerContext(self.process, session or self.session, principal, catalogue)
 
     async def request(self, method: str, params: dict[str, Any] | None = None, request_id: Any = 1) -> Any:
         """Return the answer to one request."""

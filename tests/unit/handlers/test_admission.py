@@ -26,7 +26,7 @@ from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.refusals import META, Code
 from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.session import HTTP_SSE
-from mcp_app.streams.base import KeptFull
+from mcp_app.streams.base import QuotaExceeded
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.streamable_http.endpoint import Endpoint
@@ -158,8 +158,8 @@ async def test_full_quota_refusal_is_logged_and_counted_over_every_transport(
     desk = await full_desk(streams, (Code.QUOTA_EXCEEDED,), **settings)
     if "batch" in transport:
         desk.session.version = V2025_03_26
-        with suppress(KeptFull):  # From now on, this process knows that the quota is full.
-            await streams.kept.admit(desk.principal.key)
+        with suppress(QuotaExceeded):  # From now on, this process knows that the quota is full.
+            await streams.quota.admit(desk.principal.key)
     tally.take()
     calls = [jsonrpc.Request(name, "tools/call", {"name": name}) for name in ("work", "none")]
     if "HTTP+SSE" in transport:

@@ -1,3 +1,3 @@
 """The contract of the account of kept streams, in memory."""
 
-from tests.streams_contract.kept import *  # noqa: F403
+from tests.streams_contract.storage_quota import *  # noqa: F403

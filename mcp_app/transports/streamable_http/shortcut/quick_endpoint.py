@@ -9,7 +9,7 @@ from mcp_app.auth.challenges import missing_scope
 from mcp_app.auth.principal import Principal
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.calls.reply import ACCEPTED, Answered, Reply
-from mcp_app.handlers.context import Asked
+from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.http.headers import accepts_both, is_identity, is_json
@@ -123,7 +123,7 @@ class QuickEndpoint(Endpoint):
             session = self._legacy.known(fields, principal, path)
         if session is None:
             return None
-        asked = Asked(self._process, session, principal, catalogue)
+        asked = CallerContext(self._process, session, principal, catalogue)
         started: bytes | Reply | ExchangeReply | None = self._dispatcher.quick(asked, message, body)
         if started is None:
             started = self._dispatcher.begin(asked, message, body, from_headers(fields))

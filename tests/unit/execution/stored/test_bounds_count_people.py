@@ -30,7 +30,7 @@ from mcp_app.oauth.models import AuthorizationCode, Client, Connection
 from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import Bound
-from mcp_app.streams.base import KeptFull, StreamLimits
+from mcp_app.streams.base import QuotaExceeded, StreamLimits
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.open_streams import Connections
 from mcp_app.transports.open_streams import StreamReader as OpenStream
@@ -183,8 +183,8 @@ def kept_bytes(_: Streams, __: Any) -> Attempt:
 
     async def attempt(key: str) -> bool:
         try:
-            await streams.kept.admit(key)
-        except KeptFull:
+            await streams.quota.admit(key)
+        except QuotaExceeded:
             return False
         await streams.log.append(key.replace("/", "-").replace(":", "-"), "s", b"x" * 10_000, owner=key)
         return True

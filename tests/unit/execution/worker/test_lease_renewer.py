@@ -40,7 +40,7 @@ class Kept(NamedTuple):
 @pytest.fixture
 async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
     """Return an attempt with a renewer that runs every few hundredths of a second."""
-    for name in ("TICK_SECONDS", "LOOK_SECONDS", "RENEW_SECONDS"):
+    for name in ("TICK_SECONDS", "POLL_SECONDS", "RENEW_SECONDS"):
         monkeypatch.setattr(module, name, 0.02)
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
     record = await sync_to_async(claimed)()
@@ -174,7 +174,7 @@ def test_watch_raises_exception_of_attempt(error: Exception) -> None:
 async def test_task_progress_is_stored_and_announced_only_when_new(
     streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("TICK_SECONDS", "LOOK_SECONDS"):
+    for name in ("TICK_SECONDS", "POLL_SECONDS"):
         monkeypatch.setattr(module, name, 0.02)
     told: list[float] = []
     record = await sync_to_async(claimed)(task_seconds=60)

@@ -19,7 +19,7 @@ from mcp_app.execution.worker.attempt_slots import AttemptSlots
 from mcp_app.execution.worker.descendants import can_run
 from mcp_app.execution.worker.parent_renewer import (
     GRACE_SECONDS,
-    LOOK_SECONDS,
+    POLL_SECONDS,
     SILENT_SECONDS,
     STORE_SECONDS,
     ParentRenewer,
@@ -66,7 +66,7 @@ class Child:
 
     def look_until_ended(self, after: float = SILENT_SECONDS * 2) -> None:
         """Let the main process look as often as it takes to end an unresponsive attempt."""
-        for seconds in (0, LOOK_SECONDS, GRACE_SECONDS + LOOK_SECONDS):
+        for seconds in (0, POLL_SECONDS, GRACE_SECONDS + POLL_SECONDS):
             self.look(after + seconds)
 
     @property
@@ -108,7 +108,7 @@ def test_cancelled_call_ends_with_its_child(start: Callable[..., Child]) -> None
     child = start()
     records.request_cancel_of(child.record.id, "enough")
     child.look(SILENT_SECONDS * 2)
-    child.look(SILENT_SECONDS * 2 + GRACE_SECONDS - LOOK_SECONDS)
+    child.look(SILENT_SECONDS * 2 + GRACE_SECONDS - POLL_SECONDS)
     assert child.row.state == State.RUNNING  # Its code may still end without help.
     child.look_until_ended(SILENT_SECONDS * 2 + GRACE_SECONDS)
     assert child.ends()
@@ -118,7 +118,7 @@ def test_cancelled_call_ends_with_its_child(start: Callable[..., Child]) -> None
 
 def test_call_beyond_timeout_ends_with_its_child(start: Callable[..., Child]) -> None:
     child = start()
-    child.look_until_ended(TIMEOUT + LOOK_SECONDS)
+    child.look_until_ended(TIMEOUT + POLL_SECONDS)
     assert child.ends()
     assert (child.row.state, child.row.outcome) == (State.COMPLETED, "tool_error")
     assert "work timed out after 60 seconds" in child.row.answer
@@ -166,7 +166,7 @@ def test_lease_of_stopped_child_expires(start: Callable[..., Child]) -> None:
 
 def test_lease_renewal_by_parent_is_bounded(start: Callable[..., Child]) -> None:
     child = start(is_settled=True)
-    child.look(TIMEOUT + GRACE_SECONDS + STORE_SECONDS + LOOK_SECONDS)
+    child.look(TIMEOUT + GRACE_SECONDS + STORE_SECONDS + POLL_SECONDS)
     assert not child.is_renewed
 
 

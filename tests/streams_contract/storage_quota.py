@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mcp_app.streams import Streams
-from mcp_app.streams.base import ANSWER, MESSAGE, KeptFull
+from mcp_app.streams.base import ANSWER, MESSAGE, QuotaExceeded
 from tests.streams_contract.waiting import Connect, limits, until
 
 LARGE = b"x" * 100_000
@@ -26,9 +26,9 @@ async def test_session_streams_count_against_principal(streams: Streams) -> None
         await streams.log.append("one", "a", LARGE)
     await streams.log.finish("one", "b", LARGE)
     await streams.log.append("two", "a", b"small")
-    assert 4 * len(LARGE) < await streams.kept.held(OWNER) < 5 * len(LARGE)
-    assert 0 < await streams.kept.held(OTHER) < 10_000
-    assert await streams.kept.held("user:3") == 0
+    assert 4 * len(LARGE) < await streams.quota.held(OWNER) < 5 * len(LARGE)
+    assert 0 < await streams.quota.held(OTHER) < 10_000
+    assert await streams.quota.held("user:3") == 0
 
 
 async def test_stream_without_session_counts_against_named_owner(streams: Streams) -> None:
@@ -37,7 +37,7 @@ async def test_stream_without_session_counts_against_named_owner(streams: Stream
     await streams.log.append("x-2", "a", LARGE, owner=OWNER)
     await streams.log.finish("x-3", "a", LARGE, owner=OWNER)
     await streams.log.finish("x-4", "a", LARGE)
-    assert 3 * len(LARGE) < await streams.kept.held(OWNER) < 4 * len(LARGE)
+    assert 3 * len(LARGE) < await streams.quota.held(OWNER) < 4 * len(LARGE)
 
 
 async def test_late_note_does_not_overwrite_newer_size(connect: Connect) -> None:
@@ -45,11 +45,11 @@ async def test_late_note_does_not_overwrite_newer_size(connect: Connect) -> None
     await session_of(web, "one", OWNER)
     await web.log.open("one", "call")
     await worker.log.finish("one", "call", LARGE)
-    assert await worker.kept.held(OWNER) > len(LARGE)
+    assert await worker.quota.held(OWNER) > len(LARGE)
     # The first process forgets its size of the stream with this query, unless it was forgotten before.
-    assert await web.kept.held(OWNER) > len(LARGE)
+    assert await web.quota.held(OWNER) > len(LARGE)
     await web.log.keep("one", "call")
-    assert await web.kept.held(OWNER) > len(LARGE)
+    assert await web.quota.held(OWNER) > len(LARGE)
 
 
 async def test_trimmed_events_do_not_count(connect: Connect) -> None:
@@ -57,41 +57,41 @@ async def test_trimmed_events_do_not_count(connect: Connect) -> None:
     await session_of(streams, "one", OWNER)
     for _ in range(10):
         await streams.log.append("one", "a", LARGE)
-    assert await streams.kept.held(OWNER) < 3 * len(LARGE)
+    assert await streams.quota.held(OWNER) < 3 * len(LARGE)
 
 
 async def test_credentials_of_one_user_share_an_account(connect: Connect) -> None:
     streams = await connect(limits(kept_bytes=250_000))
     for name, principal in (("one", "user:1/key:1"), ("two", "user:1/key:2"), ("three", "user:2/bench/by:1")):
         await session_of(streams, name, principal)
-        await streams.kept.admit(principal)
+        await streams.quota.admit(principal)
         await streams.log.finish(name, "a", LARGE)
     for principal in ("user:1/key:1", "user:1/key:3", "user:1", "user:2/bench/by:1"):
-        with pytest.raises(KeptFull):
-            await streams.kept.admit(principal)
-        assert streams.kept.refused(principal)
-    await streams.kept.admit("user:2/key:4")
-    assert not streams.kept.refused("user:2/key:4")
+        with pytest.raises(QuotaExceeded):
+            await streams.quota.admit(principal)
+        assert streams.quota.refused(principal)
+    await streams.quota.admit("user:2/key:4")
+    assert not streams.quota.refused("user:2/key:4")
     await streams.sessions.end("two", 60)
-    await streams.kept.admit("user:1/key:1")
+    await streams.quota.admit("user:1/key:1")
 
 
 async def test_ended_sessions_count_until_tombstone_expires(connect: Connect) -> None:
     streams = await connect(limits(kept_bytes=10_000))
     for number in range(50):
-        await streams.kept.admit(OWNER)
+        await streams.quota.admit(OWNER)
         await session_of(streams, f"s{number}", f"{OWNER}/key:{number % 3}")
         for _ in range(2):  # Ending it again adds nothing.
             await streams.sessions.end(f"s{number}", 5)
-    with pytest.raises(KeptFull):
-        await streams.kept.admit(OWNER)
-    await streams.kept.admit(OTHER)
+    with pytest.raises(QuotaExceeded):
+        await streams.quota.admit(OWNER)
+    await streams.quota.admit(OTHER)
 
     async def forgotten() -> bool:
-        return await streams.kept.held(OWNER) == 0
+        return await streams.quota.held(OWNER) == 0
 
     await until(forgotten, 20)
-    await streams.kept.admit(OWNER)
+    await streams.quota.admit(OWNER)
 
 
 async def test_admission_is_cached_and_refused_once_quota_is_used(
@@ -100,10 +100,10 @@ async def test_admission_is_cached_and_refused_once_quota_is_used(
     streams = await connect(limits(kept_bytes=20_000))
     await session_of(streams, "one", OWNER)
     for _ in range(5):
-        await streams.kept.admit(OWNER)
+        await streams.quota.admit(OWNER)
     await streams.log.append("one", "a", LARGE)
-    with pytest.raises(KeptFull):
-        await streams.kept.admit(OWNER)
+    with pytest.raises(QuotaExceeded):
+        await streams.quota.admit(OWNER)
 
 
 async def test_ended_session_does_not_shorten_other_entries(connect: Connect) -> None:
@@ -112,7 +112,7 @@ async def test_ended_session_does_not_shorten_other_entries(connect: Connect) ->
     await session_of(streams, "two", OWNER)
     await streams.log.finish("one", "a", LARGE)
     await streams.sessions.end("two", 1)
-    assert len(LARGE) < await streams.kept.held(OWNER) < 2 * len(LARGE)
+    assert len(LARGE) < await streams.quota.held(OWNER) < 2 * len(LARGE)
 
 
 @pytest.mark.parametrize("how", ["session end", "drop"])
@@ -125,17 +125,17 @@ async def test_dropped_stream_or_ended_session_does_not_count(streams: Streams, 
     else:
         for name in ("a", "b"):
             await streams.log.drop("one", name)
-    assert await streams.kept.held(OWNER) < 1_000  # The end of a session is remembered for a while.
+    assert await streams.quota.held(OWNER) < 1_000  # The end of a session is remembered for a while.
 
 
 async def test_expired_stream_does_not_count(connect: Connect) -> None:
     streams = await connect(limits(ttl=1))
     await session_of(streams, "one", OWNER)
     await streams.log.finish("one", "a", LARGE)
-    assert await streams.kept.held(OWNER) > len(LARGE)
+    assert await streams.quota.held(OWNER) > len(LARGE)
 
     async def forgotten() -> bool:
-        return await streams.kept.held(OWNER) == 0
+        return await streams.quota.held(OWNER) == 0
 
     await until(forgotten, 20)
 
@@ -149,34 +149,34 @@ async def test_refreshed_stream_stays_on_account(connect: Connect) -> None:
 
     async def forgotten() -> bool:
         await streams.log.keep("one", "a")
-        return await streams.kept.held(OTHER) == 0
+        return await streams.quota.held(OTHER) == 0
 
     await until(forgotten, 20)
-    assert await streams.kept.held(OWNER) > len(LARGE)
+    assert await streams.quota.held(OWNER) > len(LARGE)
 
 
 async def test_principal_above_quota_is_refused_and_others_admitted(connect: Connect) -> None:
     streams = await connect(limits(kept_bytes=250_000))
     await session_of(streams, "one", OWNER)
     for name in ("a", "b"):
-        await streams.kept.admit(OWNER)
+        await streams.quota.admit(OWNER)
         await streams.log.finish("one", name, LARGE)
-    await streams.kept.admit(OWNER)
+    await streams.quota.admit(OWNER)
     await streams.log.finish("one", "c", LARGE)
-    with pytest.raises(KeptFull, match="and 250000 may be"):
-        await streams.kept.admit(OWNER)
-    await streams.kept.admit(OTHER)
+    with pytest.raises(QuotaExceeded, match="and 250000 may be"):
+        await streams.quota.admit(OWNER)
+    await streams.quota.admit(OTHER)
     await streams.log.drop("one", "b")
-    await streams.kept.admit(OWNER)
+    await streams.quota.admit(OWNER)
 
 
 async def test_disabled_limits_admit_everyone(connect: Connect) -> None:
     streams = await connect(limits(kept_bytes=0, kept_percent=0, full_percent=0))
     await session_of(streams, "one", OWNER)
     await streams.log.finish("one", "a", LARGE)
-    await streams.kept.admit(OWNER)
-    assert not streams.kept.refused(OWNER)
-    assert await streams.kept.held(OWNER) > len(LARGE)
+    await streams.quota.admit(OWNER)
+    assert not streams.quota.refused(OWNER)
+    assert await streams.quota.held(OWNER) > len(LARGE)
 
 
 @pytest.mark.requirement("T-RES-08")
@@ -211,13 +211,13 @@ async def test_large_events_of_accepted_work_stop_at_twice_the_quota(connect: Co
             else:
                 written = ANSWER if kind == "answers" else MESSAGE
                 await streams.log.append("one", f"a-{number}", data, kind=written, owner=owner)
-        except KeptFull:
+        except QuotaExceeded:
             return False
         return True
 
     written = await asyncio.gather(*(write(number, LARGE) for number in range(20)))
     assert sum(written) == 5
-    assert await streams.kept.held(OWNER) < 6 * len(LARGE)
+    assert await streams.quota.held(OWNER) < 6 * len(LARGE)
     # Small events are still accepted, and so are all events of other principals.
     assert await write(20, b"x" * 1_000)
     assert await write(21, LARGE, OTHER)

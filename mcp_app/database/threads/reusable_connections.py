@@ -42,7 +42,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class KeptConnections:
+class ReusableConnections:
     """The reusable connections of the thread that created the object, to all databases of the project."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ def _close(connection: Any) -> None:
 
 
 def _on_created(connection: Any, **_: Any) -> None:
-    kept: KeptConnections | None = getattr(_thread, "kept", None)
+    kept: ReusableConnections | None = getattr(_thread, "kept", None)
     if kept is not None:
         kept.on_created(connection)
 
@@ -187,7 +187,7 @@ _inherited: list[Any] = []
 
 
 def _in_child() -> None:
-    kept: KeptConnections | None = getattr(_thread, "kept", None)
+    kept: ReusableConnections | None = getattr(_thread, "kept", None)
     if kept is not None:
         kept.forget()
 

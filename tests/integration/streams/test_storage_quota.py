@@ -12,12 +12,12 @@ import redis
 
 from mcp_app import conf
 from mcp_app.streams import Streams, StreamsFull
-from mcp_app.streams.base import KeptFull
+from mcp_app.streams.base import QuotaExceeded
 from mcp_app.streams.blocking.announce import end_session
 from mcp_app.streams.connections.keys import KEPT, session_keys
 from mcp_app.streams.stores.storage_quota import admit_now
 from mcpsite.redis_server import RedisServer
-from tests.streams_contract.kept import *  # noqa: F403
+from tests.streams_contract.storage_quota import *  # noqa: F403
 from tests.streams_contract.waiting import limits, until
 
 PRINCIPALS = 200
@@ -41,7 +41,7 @@ async def test_many_principals_are_refused_before_redis_is_full(small_redis: Red
             nonlocal refused
             for number in range(60):
                 try:
-                    await streams.kept.admit(owner)
+                    await streams.quota.admit(owner)
                 except StreamsFull:
                     refused += 1
                     return
@@ -70,7 +70,7 @@ async def test_large_responses_of_accepted_calls_leave_redis_room(small_redis: R
         owner = f"user:{number}"
         try:
             await streams.log.finish(f"session-{number}", "answer", b"x" * 7 * 1024 * 1024, owner=owner)
-        except KeptFull:
+        except QuotaExceeded:
             return False
         return True
 
@@ -106,7 +106,7 @@ async def test_pending_log_messages_use_a_fifth_of_redis_at_most(
         used, most = memory
         assert used < most * 0.3
         # Other users are not affected, and the log continues once some messages are written.
-        await streams.kept.admit("somebody")
+        await streams.quota.admit("somebody")
         waiting = await streams.messages.read("", 1_000)
         await streams.messages.trim(waiting[15][0])
         await streams.messages.push(b"x")
@@ -122,12 +122,12 @@ async def test_storage_use_of_principal_reaches_every_process(clean_redis: str) 
         await one.log.finish("x", "small", b"x", owner="user:1")
 
         async def learned() -> bool:
-            return await other.kept.held("user:1") > 0
+            return await other.quota.held("user:1") > 0
 
         await until(learned)
         await one.log.finish("x", "large", b"x" * 100_000, owner="user:1")
         await one.log.head("x", "large")
-        assert await other.kept.held("user:1") > 100_000
+        assert await other.quota.held("user:1") > 100_000
     finally:
         await asyncio.gather(one.close(), other.close())
 
@@ -140,7 +140,7 @@ async def test_account_outlives_an_ended_session(clean_redis: str) -> None:
         await streams.sessions.create("s", {"principal": "user:1"}, 60)
         await streams.log.finish("x", "a", b"x", owner="user:1")
         await streams.sessions.end("s", 1)
-        assert await streams.kept.held("user:1") > 0  # Pending changes are written by now.
+        assert await streams.quota.held("user:1") > 0  # Pending changes are written by now.
         with redis.Redis.from_url(clean_redis, protocol=2) as client:
             assert [key for key in KEPT if client.ttl(key) < 3_600] == []  # type: ignore[operator]
     finally:
@@ -162,7 +162,7 @@ def test_sync_code_is_refused_by_the_same_account(clean_redis: str) -> None:
     with redis.Redis.from_url(clean_redis, protocol=2) as client:
         client.hset(KEPT[2], "user:1", 1_000)
     admit_now(clean_redis, limits(kept_bytes=1_000), "user:2/key:1")
-    with pytest.raises(KeptFull):
+    with pytest.raises(QuotaExceeded):
         admit_now(clean_redis, limits(kept_bytes=1_000), "user:1/key:2")
 
 
@@ -171,10 +171,10 @@ async def test_percentage_quota_applies_below_the_byte_quota(small_redis: RedisS
     await streams.start()
     try:
         for number in range(3):
-            await streams.kept.admit("one")
+            await streams.quota.admit("one")
             await streams.log.finish("s", f"answer-{number}", b"x" * 1_500_000, owner="one")
-        with pytest.raises(KeptFull):
-            await streams.kept.admit("one")
-        await streams.kept.admit("two")
+        with pytest.raises(QuotaExceeded):
+            await streams.quota.admit("one")
+        await streams.quota.admit("two")
     finally:
         await streams.close()

@@ -15,8 +15,8 @@ from django.utils import timezone, translation
 
 from mcp_app.database import queries
 from mcp_app.database.queries import aquery
-from mcp_app.database.threads import kept_connections
-from mcp_app.database.threads.kept_connections import may_outlast_work
+from mcp_app.database.threads import reusable_connections
+from mcp_app.database.threads.reusable_connections import may_outlast_work
 from mcp_app.execution.calls.threads import Threads
 from mcp_app.models import LogCursor
 from tests.bounds import SLACK
@@ -30,7 +30,7 @@ ROW = 2**40
 @pytest.fixture(autouse=True)
 def long_lived(monkeypatch: pytest.MonkeyPatch) -> None:
     """Extend the connection lifetime: on a busy machine a test may outlast the default."""
-    monkeypatch.setattr(kept_connections, "KEPT_SECONDS", 600.0)
+    monkeypatch.setattr(reusable_connections, "KEPT_SECONDS", 600.0)
 
 
 @pytest.fixture(autouse=True)
@@ -247,7 +247,7 @@ async def test_settings_of_connection_created_receivers_persist(threads: Threads
             cursor.execute("SET statement_timeout = 54321")
 
     # Apps connect receivers in ready(), before any thread starts.
-    connection_created.disconnect(dispatch_uid=kept_connections.__name__)
+    connection_created.disconnect(dispatch_uid=reusable_connections.__name__)
     connection_created.connect(prepare)
     try:
         first = await threads.run(used)
@@ -261,7 +261,7 @@ async def test_settings_of_connection_created_receivers_persist(threads: Threads
 async def test_connection_ended_by_server_is_replaced_without_error(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_connections, "TRUSTED_SECONDS", -1.0)
+    monkeypatch.setattr(reusable_connections, "TRUSTED_SECONDS", -1.0)
     ended = await threads.run(ask, "SELECT pg_backend_pid()")
     await aquery(ask, f"SELECT pg_terminate_backend({ended}, 5000)")
     assert await threads.run(ask, "SELECT pg_backend_pid()") != ended
@@ -271,7 +271,7 @@ async def test_connection_ended_by_server_is_replaced_without_error(
 async def test_trusted_connection_ended_by_server_fails_one_work_only(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_connections, "TRUSTED_SECONDS", 600.0)
+    monkeypatch.setattr(reusable_connections, "TRUSTED_SECONDS", 600.0)
     ended = await threads.run(ask, "SELECT pg_backend_pid()")
     await aquery(ask, f"SELECT pg_terminate_backend({ended}, 5000)")
     with pytest.raises(DatabaseError):
@@ -289,7 +289,7 @@ async def test_connection_closed_outside_django_is_replaced(threads: Threads) ->
 async def test_conn_health_checks_verify_connection_before_each_work(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_connections, "TRUSTED_SECONDS", 600.0)
+    monkeypatch.setattr(reusable_connections, "TRUSTED_SECONDS", 600.0)
     monkeypatch.setitem(connections.settings["default"], "CONN_HEALTH_CHECKS", True)
     ended = await threads.run(ask, "SELECT pg_backend_pid()")
     await aquery(ask, f"SELECT pg_terminate_backend({ended}, 5000)")
@@ -299,7 +299,7 @@ async def test_conn_health_checks_verify_connection_before_each_work(
 async def test_idle_connection_is_closed_by_its_thread(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_connections, "KEPT_SECONDS", 0.05)
+    monkeypatch.setattr(reusable_connections, "KEPT_SECONDS", 0.05)
 
     def wrapper() -> Any:
         ask()
@@ -314,7 +314,7 @@ async def test_idle_connection_is_closed_by_its_thread(
 async def test_longer_conn_max_age_is_respected(
     threads: Threads, monkeypatch: pytest.MonkeyPatch, most: int | None
 ) -> None:
-    monkeypatch.setattr(kept_connections, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(reusable_connections, "KEPT_SECONDS", 0.0)
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", most)
     first = await threads.run(used)
     assert await threads.run(used) is first
@@ -333,7 +333,7 @@ async def test_connection_receives_only_statements_of_work(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a transaction pooler, a session setting would reach sessions of other clients."""
-    monkeypatch.setattr(kept_connections, "TRUSTED_SECONDS", 600.0)
+    monkeypatch.setattr(reusable_connections, "TRUSTED_SECONDS", 600.0)
     asked: list[str] = []
 
     def trace() -> None:
