@@ -33,7 +33,7 @@ from mcp_app.execution.worker.descendants import Orphans, adopt_orphans
 from mcp_app.execution.worker.lease_renewer import EXIT_STATUS
 from mcp_app.execution.worker.parent_renewer import ParentRenewer
 from mcp_app.execution.worker.pool_size import PoolSize
-from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingPlace
+from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingSlot
 from mcp_app.execution.worker.worker import Worker
 from mcp_app.message_log import retention, rollups, writer
 from mcp_app.message_log.counts import callers, error_groups
@@ -186,7 +186,7 @@ def send_notice(channel_id: int) -> bool:
         return delivery.deliver(channel_id)
     # If no substitute is available, a slow server would delay calls. The notification is sent when it is
     # next due.
-    with suppress(NoAnswer), WaitingPlace(_waiting, child.index, conf.get().max_waiting_children):
+    with suppress(NoAnswer), WaitingSlot(_waiting, child.index, conf.get().max_waiting_children):
         return delivery.deliver(channel_id)
     return False
 
@@ -222,6 +222,6 @@ def _worker() -> Worker:
     return Worker(
         conf.get(),
         may_exit=True,
-        place=WaitingPlace(_waiting, child.index, conf.get().max_waiting_children),
+        place=WaitingSlot(_waiting, child.index, conf.get().max_waiting_children),
         slot=_slots.of_child(child.index) if child.index < SLOTS else None,
     )

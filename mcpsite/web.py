@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import uvicorn
 
-from mcp_app.database.forking import keep_from_children
+from mcp_app.database.forking import close_in_children
 from mcp_app.foreign_code import outlast
 from mcp_app.observability.logs import PROCESS
 from mcp_app.streams.blocking.server_facts import cluster_fault
@@ -86,7 +86,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start listening, and then notify the supervisor."""
         allow_many_connections()
-        keep_from_children(sockets or ())
+        close_in_children(sockets or ())
         await super().startup(sockets)
         spare_the_collector()
         self.answer_quickly()

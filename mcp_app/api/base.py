@@ -74,7 +74,7 @@ class Guarded:
         return done
 
 
-class Given(Serializer[Any]):
+class InputSerializer(Serializer[Any]):
     """A request body. Unknown members are refused, because the client may rely on them."""
 
     def to_internal_value(self, data: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from mcp_app.api.base import Given
+from mcp_app.api.base import InputSerializer
 from mcp_app.api.formats import RowSerializer
 from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
@@ -77,7 +77,7 @@ def value_of(text: str) -> Any:
         return text
 
 
-class CallGiven(Given):
+class CallInput(InputSerializer):
     """The tool to call, and its arguments."""
 
     tool = serializers.CharField(max_length=128)

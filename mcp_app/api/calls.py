@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from mcp_app.api.base import ApiViewSet
-from mcp_app.api.call_fields import CallGiven, CallListed, CallShown, FollowedShown
+from mcp_app.api.call_fields import CallInput, CallListed, CallShown, FollowedShown
 from mcp_app.api.filtering import CallFilter, asked
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
@@ -80,7 +80,7 @@ class CallViews(ApiViewSet):
         return Response(self.get_serializer(self.get_object()).data)
 
     @described(
-        request=CallGiven,
+        request=CallInput,
         parameters=[
             OpenApiParameter(
                 "Idempotency-Key",
@@ -100,7 +100,7 @@ class CallViews(ApiViewSet):
 
         Starts a tool in the background. The permission and limits of the tool apply as they do over MCP.
         """
-        given = CallGiven(data=request.data)
+        given = CallInput(data=request.data)
         given.is_valid(raise_exception=True)
         call_id, is_new = start_call(
             principal=self.request.auth,

@@ -13,13 +13,13 @@ from rest_framework.response import Response
 from mcp_app.api.base import ApiViewSet
 from mcp_app.api.entry_fields import (
     ChangeShown,
-    PromptGiven,
+    PromptInput,
     PromptShown,
-    ResourceGiven,
+    ResourceInput,
     ResourceShown,
-    TemplateGiven,
+    TemplateInput,
     TemplateShown,
-    ToolGiven,
+    ToolInput,
     ToolShown,
 )
 from mcp_app.api.filtering import ResourceFilter, TemplateFilter, ToolFilter
@@ -140,7 +140,7 @@ class TemplateViews(EntryViews):
 
     queryset = ResourceTemplate.objects.select_related("updated_by")
     serializer_class = TemplateShown
-    given = TemplateGiven
+    given = TemplateInput
     filters = TemplateFilter
     needs = _needs("resourcetemplate")
 
@@ -184,7 +184,7 @@ class ToolViews(OwnEntryViews):
 
     queryset = Tool.objects.select_related("updated_by", "preset_of")
     serializer_class = ToolShown
-    given = ToolGiven
+    given = ToolInput
     filters = ToolFilter
     needs = _needs("tool")
 
@@ -194,7 +194,7 @@ class PromptViews(OwnEntryViews):
 
     queryset = Prompt.objects.select_related("updated_by")
     serializer_class = PromptShown
-    given = PromptGiven
+    given = PromptInput
     filters = ToolFilter
     needs = _needs("prompt")
 
@@ -204,6 +204,6 @@ class ResourceViews(OwnEntryViews):
 
     queryset = Resource.objects.select_related("updated_by")
     serializer_class = ResourceShown
-    given = ResourceGiven
+    given = ResourceInput
     filters = ResourceFilter
     needs = _needs("resource")

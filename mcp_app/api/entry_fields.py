@@ -83,14 +83,14 @@ class ChangeShown(RowSerializer[CatalogueChange]):
         fields = ("id", "revision", "action", "at", "actor", "before", "after")
 
 
-class UploadGiven(serializers.Serializer[Any]):
+class UploadInput(serializers.Serializer[Any]):
     """A file, encoded as in a catalogue file."""
 
     name = serializers.CharField()
     base64 = serializers.CharField()
 
 
-class EntryGiven(RowSerializer[Any]):
+class EntryInput(RowSerializer[Any]):
     """Values for a service, which validates them. JSON types are not converted."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class EntryGiven(RowSerializer[Any]):
         return []
 
 
-class ToolGiven(EntryGiven):
+class ToolInput(EntryInput):
     """A preset, or the editable fields of another tool."""
 
     preset_of: Any = serializers.CharField(help_text="The name of the tool that the preset calls.")
@@ -139,7 +139,7 @@ class ToolGiven(EntryGiven):
         fields = (*own_fields(Tool), *APPEARANCE, *LIMITS)
 
 
-class PromptGiven(EntryGiven):
+class PromptInput(EntryInput):
     """A prompt, or the editable fields of a prompt from code."""
 
     class Meta:
@@ -147,17 +147,17 @@ class PromptGiven(EntryGiven):
         fields = (*own_fields(Prompt), *APPEARANCE)
 
 
-class ResourceGiven(EntryGiven):
+class ResourceInput(EntryInput):
     """A text or an uploaded file, or the editable fields of a resource from code."""
 
-    file = UploadGiven(required=False, allow_null=True)
+    file = UploadInput(required=False, allow_null=True)
 
     class Meta:
         model = Resource
         fields = (*own_fields(Resource), *APPEARANCE)
 
 
-class TemplateGiven(EntryGiven):
+class TemplateInput(EntryInput):
     """The editable fields of a template."""
 
     class Meta:

@@ -11,7 +11,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from mcp_app.api.base import ApiViewSet, Given
+from mcp_app.api.base import ApiViewSet, InputSerializer
 from mcp_app.api.filtering import AuditFilter, KeyFilter
 from mcp_app.api.formats import DateTimeField, RowSerializer
 from mcp_app.api.openapi import described
@@ -51,7 +51,7 @@ class KeyIssued(KeyShown):
         fields = (*KeyShown.Meta.fields, "secret", "warning")
 
 
-class KeyGiven(Given):
+class KeyInput(InputSerializer):
     """The name, expiry, scopes and user of a new API key."""
 
     name = serializers.CharField(max_length=MAX_NAME)
@@ -98,13 +98,13 @@ class KeyViews(ApiViewSet):
         """Retrieve an API key."""
         return Response(self.get_serializer(self.get_object()).data)
 
-    @described(request=KeyGiven, responses={201: KeyIssued})
+    @described(request=KeyInput, responses={201: KeyIssued})
     def create(self, request: Request) -> Response:
         """Create an API key.
 
         This response is the only one that contains the secret.
         """
-        given = KeyGiven(data=request.data)
+        given = KeyInput(data=request.data)
         given.is_valid(raise_exception=True)
         asked = given.validated_data
         user = _owner(request.user, asked.pop("user", None))

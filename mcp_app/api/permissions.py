@@ -38,7 +38,7 @@ class RequiredPermissions:
         return f"Requires {between.join(f'`mcp_app.{name}`' for name in self.names)}."
 
 
-ANYBODY = RequiredPermissions()
+PUBLIC = RequiredPermissions()
 
 
 def seeing(model: str) -> RequiredPermissions:

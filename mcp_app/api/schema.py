@@ -24,7 +24,7 @@ from mcp_app import conf
 from mcp_app.api.base import METHODS, ApiView
 from mcp_app.api.openapi import described
 from mcp_app.api.page.reading import by_tag, prose
-from mcp_app.api.permissions import ANYBODY
+from mcp_app.api.permissions import PUBLIC
 from mcp_app.api.problems import MEDIA_TYPE
 
 # Incremented if something is removed or its meaning changes.
@@ -69,7 +69,7 @@ SECURITY = {
 class Root(ApiView):
     """The root of the API."""
 
-    needs = {"get": ANYBODY}
+    needs = {"get": PUBLIC}
 
     @described(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> HttpResponseBase:
@@ -96,7 +96,7 @@ class Root(ApiView):
 class Schema(ApiView):
     """The OpenAPI 3.1 document."""
 
-    needs = {"get": ANYBODY}
+    needs = {"get": PUBLIC}
 
     @described(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
@@ -107,7 +107,7 @@ class Schema(ApiView):
 class Docs(ApiView):
     """The documentation page. It shows the OpenAPI document and nothing else."""
 
-    needs = {"get": ANYBODY}
+    needs = {"get": PUBLIC}
     schema = None
 
     def get(self, request: Request) -> HttpResponseBase:
@@ -131,7 +131,7 @@ class Docs(ApiView):
 class Nothing(ApiView):
     """The view of all other addresses below the root."""
 
-    needs = dict.fromkeys(METHODS, ANYBODY)
+    needs = dict.fromkeys(METHODS, PUBLIC)
     schema = None
 
     def get(self, request: Request) -> Response:

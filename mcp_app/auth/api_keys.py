@@ -33,7 +33,7 @@ MAX_NAME = 100
 OF_CLIENT = "/client:"
 # Minimum interval between two records of a key's use, because recording every use would cost a write per
 # request.
-USE_NOTED_SECONDS = 60
+LAST_USE_INTERVAL_SECONDS = 60
 REVOKED: Final = "api_key.revoke"
 # Suggested lifetimes of a key, in days.
 USUAL_DAYS: Final = (30, 90, 365)
@@ -183,9 +183,9 @@ def find_principal(secret: str) -> Principal | None:
 
 
 def record_api_key_use(key: ApiKey) -> None:
-    """Record the time of use, at most once per USE_NOTED_SECONDS."""
+    """Record the time of use, at most once per LAST_USE_INTERVAL_SECONDS."""
     now = clock.utcnow()
-    before = now - timedelta(seconds=USE_NOTED_SECONDS)
+    before = now - timedelta(seconds=LAST_USE_INTERVAL_SECONDS)
     if key.last_used_at is None or key.last_used_at < before:
         rows = ApiKey.objects.filter(Q(last_used_at=None) | Q(last_used_at__lt=before), pk=key.pk)
         rows.update(last_used_at=now)

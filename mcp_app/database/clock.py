@@ -50,7 +50,7 @@ def lease(plus: float = 0.0) -> Any:
     return Value(_since_start(plus), output_field=AwareDateTimeField())
 
 
-def lease_left(until: datetime | None) -> timedelta | None:
+def lease_remaining(until: datetime | None) -> timedelta | None:
     """Return the remaining time of a stored lease for display, or None without a lease.
 
     On SQLite a lease is not a time of day, so only this difference means anything.

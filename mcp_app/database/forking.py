@@ -49,7 +49,7 @@ def _in_child() -> None:
 os.register_at_fork(before=_before, after_in_parent=_changed.release, after_in_child=_in_child)
 
 
-def keep_from_children(listening: Iterable[socket]) -> None:
+def close_in_children(listening: Iterable[socket]) -> None:
     """Remove these sockets from forked children, because a child that survives would keep the port in use.
 
     In a forked child, /dev/null takes their place. Programs that are started never inherit them.

@@ -23,7 +23,7 @@ from mcp_app.streams.base import StreamsError
 Check = Callable[[Installation], Iterable[Finding]]
 CHECK_SECONDS = 5.0
 # Maximum number of check threads that hang. Repeated examinations must not leave more of them.
-MOST_LEFT_BEHIND = 20
+MAX_ABANDONED = 20
 _alone = threading.Lock()
 HANGS = "Look for a lock, a firewall that drops packets, or an overloaded machine."
 
@@ -108,7 +108,7 @@ def examine_alone(installation: Installation, seconds: float, areas: Iterable[Ar
     Raises Busy instead of waiting for it.
     """
     left_behind = sum(thread.name == _CheckThread.NAME for thread in threading.enumerate())
-    if left_behind > MOST_LEFT_BEHIND or not _alone.acquire(blocking=False):
+    if left_behind > MAX_ABANDONED or not _alone.acquire(blocking=False):
         raise Busy
     try:
         return examine(installation, areas, seconds)

@@ -21,7 +21,7 @@ from mcp_app.conf import Settings
 from mcp_app.database import clock
 from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.observability import incidents
-from mcp_app.observability.redaction import Redactor, as_far_as_kept
+from mcp_app.observability.redaction import Redactor, truncate_message
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -359,7 +359,7 @@ def _incidents(lines: list[tuple[Any, ...]]) -> list[tuple[int, incidents.Incide
 def _searched(lines: list[tuple[Any, ...]], limit: int) -> list[bytes]:
     """Return the parts of pending lines that may contain secrets. Answers to list methods are excluded."""
     # A set, because a message sent to many clients has the same payload in each line.
-    found = [as_far_as_kept(payload, limit) for payload in {line[PAYLOAD] for line in lines}]
-    found += [as_far_as_kept(line[ANSWER], limit) for line in lines if line[FACTS][METHOD] not in LISTS]
+    found = [truncate_message(payload, limit) for payload in {line[PAYLOAD] for line in lines}]
+    found += [truncate_message(line[ANSWER], limit) for line in lines if line[FACTS][METHOD] not in LISTS]
     # A set, because most lines have the same few targets.
     return found + [target.encode() for target in {line[FACTS][TARGET] for line in lines}]

@@ -86,13 +86,13 @@ def purge_of(model: type[Rollup | CallerRollup], spans: Iterable[int]) -> int:
     """Delete the rows of these spans that are past their retention. Return their number."""
     now, removed = clock.read(), 0
     for span in spans:
-        old = model.objects.filter(span=span, at__lt=now - time_kept(span)).order_by("at")
+        old = model.objects.filter(span=span, at__lt=now - retention(span)).order_by("at")
         while ids := list(old.values_list("pk", flat=True)[:SLICE]):
             removed += model.objects.filter(pk__in=ids).delete()[0]
     return removed
 
 
-def time_kept(span: int) -> timedelta:
+def retention(span: int) -> timedelta:
     """Return the retention of a span."""
     return KEPT.get(span) or timedelta(days=conf.get().rollup_days)
 

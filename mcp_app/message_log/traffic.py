@@ -15,7 +15,7 @@ from django.db.models import Field, Q, QuerySet, Sum
 
 from mcp_app.message_log.pages import ERRORS
 from mcp_app.message_log.rollup_cells import MINUTE, MISTAKES, percentile
-from mcp_app.message_log.rollups import DAY, HOUR, TEN_MINUTES, time_kept
+from mcp_app.message_log.rollups import DAY, HOUR, TEN_MINUTES, retention
 from mcp_app.models import Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
 
@@ -206,7 +206,7 @@ def fewest_cells(shortest: int, first: datetime, last: datetime, now: datetime) 
     query that sums every bucket takes as long as running it.
     """
     since = {
-        span: (now - time_kept(span)).timestamp() for span in (DAY, HOUR, TEN_MINUTES) if span > shortest
+        span: (now - retention(span)).timestamp() for span in (DAY, HOUR, TEN_MINUTES) if span > shortest
     }
     found: dict[int, list[datetime]] = {}
     at, end = int(first.timestamp()), int(last.timestamp()) + shortest

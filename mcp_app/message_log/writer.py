@@ -39,7 +39,7 @@ BATCHES = 20
 WRITE_SECONDS = 0.25
 # Pause between transactions, in seconds. On SQLite, a waiting writer retries ten times a second. Without a
 # pause, a long queue would block all other writers until the whole queue is written (R15).
-GIVE_WAY_SECONDS = {"sqlite": 0.12}
+YIELD_SECONDS = {"sqlite": 0.12}
 # Errors of batches that can never be written, because they are malformed or the database rejects them.
 REFUSED = (DataError, IntegrityError, ValueError, TypeError, LookupError, OverflowError, AttributeError)
 IDLE_SECONDS = 0.5
@@ -107,7 +107,7 @@ def run_forever(stop: threading.Event) -> None:
     while not stop.wait(pause):
         try:
             with undivided():  # The thread runs in a worker's main process, which forks.
-                pause = GIVE_WAY_SECONDS.get(connection.vendor, 0.0) if drain_once(queue) else IDLE_SECONDS
+                pause = YIELD_SECONDS.get(connection.vendor, 0.0) if drain_once(queue) else IDLE_SECONDS
         except (DatabaseFault, StreamsUnavailable) as error:
             log.warning("The message log is postponed: %s", error)
             pause = RETRY_SECONDS

@@ -87,7 +87,7 @@ def arguments_of(need: Attention) -> str:
     return clean if len(clean) <= LONGEST_ARGUMENTS else clean[:LONGEST_ARGUMENTS] + "…"
 
 
-def whole_url(path: str) -> str:
+def absolute_url(path: str) -> str:
     """Return the absolute address of a page, for messages that are read outside the site."""
     return f"{conf.get().public_url.rstrip('/')}{path}"
 

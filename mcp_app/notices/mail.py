@@ -9,7 +9,7 @@ from django.conf import settings as django_settings
 from django.core.mail import EmailMessage, get_connection
 
 from mcp_app import conf
-from mcp_app.notices.attention import Attention, arguments_of, whole_url
+from mcp_app.notices.attention import Attention, absolute_url, arguments_of
 from mcp_app.notices.outcome import Undelivered
 
 # Timeout of each step of SMTP, in seconds. The time limit of the job applies to the whole delivery.
@@ -50,7 +50,7 @@ def _subject(needs: Sequence[Attention]) -> str:
 def _body(needs: Sequence[Attention]) -> str:
     lines = []
     for need in needs[:MOST_NAMED]:
-        lines += [need.text, *filter(None, (arguments_of(need),)), whole_url(need.url), ""]
+        lines += [need.text, *filter(None, (arguments_of(need),)), absolute_url(need.url), ""]
     if len(needs) > MOST_NAMED:
         lines += [f"and {len(needs) - MOST_NAMED} more.", ""]
     return "\n".join([*lines, "Change these notifications on the page Notifications of the admin."])

@@ -22,7 +22,7 @@ from mcp_app.egress import EgressError, Policy, Sent, fetch
 from mcp_app.egress.policy import networks
 from mcp_app.egress.target import read
 from mcp_app.execution.questions.sealing import Unsealed, key_ring
-from mcp_app.notices.attention import Attention, arguments_of, whole_url
+from mcp_app.notices.attention import Attention, absolute_url, arguments_of
 from mcp_app.notices.outcome import Undelivered
 from mcp_app.protocol.http.transport_security import names_loopback
 
@@ -84,7 +84,7 @@ def signed(secret: str, identity: str, at: int, body: bytes) -> dict[str, str]:
 
 
 def _shown(need: Attention) -> dict[str, str]:
-    shown = {"kind": need.kind, "key": need.key, "text": need.text, "url": whole_url(need.url)}
+    shown = {"kind": need.kind, "key": need.key, "text": need.text, "url": absolute_url(need.url)}
     arguments = arguments_of(need)
     return {**shown, "arguments": arguments} if arguments else shown
 

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from mcp_app import conf
-from mcp_app.auth.api_keys import OF_CLIENT, USE_NOTED_SECONDS
+from mcp_app.auth.api_keys import LAST_USE_INTERVAL_SECONDS, OF_CLIENT
 from mcp_app.auth.ended import EndedWork, end_work
 from mcp_app.auth.makers import Maker, maker
 from mcp_app.auth.own_addresses import offers_oauth, path_of
@@ -376,7 +376,7 @@ def _record_use(connection: Connection) -> None:
     The token is looked up every few seconds, so recording each look-up would cost too many writes.
     """
     now = clock.utcnow()
-    before = now - timedelta(seconds=USE_NOTED_SECONDS)
+    before = now - timedelta(seconds=LAST_USE_INTERVAL_SECONDS)
     if connection.last_used_at is None or connection.last_used_at < before:
         unnoted = Q(last_used_at=None) | Q(last_used_at__lt=before)
         Connection.objects.filter(unnoted, pk=connection.pk).update(last_used_at=now)

@@ -62,7 +62,7 @@ def _by_root(letters: dict[bytes, bytes]) -> dict[bytes, dict[bytes, bytes]]:
     return found
 
 
-def as_far_as_kept(message: bytes, limit: int) -> bytes:
+def truncate_message(message: bytes, limit: int) -> bytes:
     """Return the part of a message that will be stored. The rest may be large and need not be searched."""
     if len(message) <= limit:
         return message
@@ -196,7 +196,7 @@ class Redactor:
         stored.
         """
         size, room = len(encoded), _Room(limit)
-        if not clean and self.is_suspect(as_far_as_kept(encoded, limit)):
+        if not clean and self.is_suspect(truncate_message(encoded, limit)):
             try:
                 encoded = orjson.dumps(self._copy(orjson.loads(encoded), room))
             except orjson.JSONDecodeError:

@@ -9,7 +9,7 @@ from mcp_app.streams.gateway import Streams
 
 # A lease lasts this many seconds longer than the interval between two renewals.
 MARGIN_SECONDS = 5.0
-TAKE_OVER_SECONDS = 2.0
+TAKEOVER_SECONDS = 2.0
 
 
 class Standalone:
@@ -38,7 +38,7 @@ class Standalone:
         if not take_over:
             return False
         await self._claim(session, token)
-        deadline = asyncio.get_running_loop().time() + TAKE_OVER_SECONDS
+        deadline = asyncio.get_running_loop().time() + TAKEOVER_SECONDS
         while not await self._acquire(session, token):
             if asyncio.get_running_loop().time() > deadline:
                 return True  # The process of the old connection does not respond. Its lease will expire.

@@ -170,7 +170,7 @@ class RedisHub:
         while True:
             await asyncio.sleep(self._slow_poll)
             self._ping()
-            self._unsubscribe_left()
+            self._unsubscribe_unused()
             await self._sweep()
 
     def _ping(self) -> None:
@@ -183,7 +183,7 @@ class RedisHub:
             self._silent = True
             self._connection.write(pack(("PING",)))
 
-    def _unsubscribe_left(self) -> None:
+    def _unsubscribe_unused(self) -> None:
         left = {self._channels.wake + each for each in self._leaving if not self.watchers.has(each)}
         self._leaving.clear()
         gone = sorted(left & self._subscribed)

@@ -33,7 +33,7 @@ from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.gateway import Streams
 from mcp_app.testing.answers import Answers, Handler, Params, unwrap
-from mcp_app.testing.news import News
+from mcp_app.testing.news import Notifications
 
 WAIT_SECONDS = 30.0
 CLIENT_INFO = {"name": "mcp_app.testing", "version": "1"}
@@ -79,7 +79,7 @@ class Client:
     _before: Any = field(init=False, default=None, repr=False)
     _undo: AsyncExitStack = field(init=False, repr=False)
     _count: int = field(init=False, default=0, repr=False)
-    _news: News = field(init=False, repr=False)
+    _news: Notifications = field(init=False, repr=False)
 
     async def __aenter__(self) -> Self:
         """Load the catalogue and open a session."""
@@ -96,7 +96,7 @@ class Client:
         self._process = Process(Streams.in_memory(settings), settings)
         self._process.sessions.start()
         await self._process.streams.start()
-        self._news = News(self._process, self.notifications)
+        self._news = Notifications(self._process, self.notifications)
         version = self.version or max(filter(LEGACY.__contains__, settings.versions))
         if is_modern(version):
             self.server = await self.request("server/discover")

@@ -23,7 +23,7 @@ from mcp_app.transports.subscriptions import Subscription, Subscriptions
 POLL_SECONDS = 60.0
 
 
-class News:
+class Notifications:
     """A collector that appends notifications to ``notifications``. Use it on the event loop only."""
 
     def __init__(self, process: Process, notifications: list[tuple[str, Params]]) -> None:

@@ -134,7 +134,7 @@ def is_unsent(call: Call) -> bool:
 
 def lease_text(call: Call) -> str:
     """Return the remaining time of the lease on the current attempt, or "-" if no worker has a lease."""
-    left = database_clock.lease_left(call.lease_until)
+    left = database_clock.lease_remaining(call.lease_until)
     if left is None:
         return "-"
     return f"{span(left)} left" if timedelta() < left <= timedelta(seconds=LONGEST_LEASE) else "run out"

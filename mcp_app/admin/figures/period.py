@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_app.admin.markup import in_utc
-from mcp_app.message_log.rollups import HOUR, KEPT, time_kept
+from mcp_app.message_log.rollups import HOUR, KEPT, retention
 from mcp_app.message_log.search.times import NotATime, begin_of, end_of
 from mcp_app.message_log.traffic import PERIODS, Period, between
 
@@ -57,7 +57,7 @@ def _chosen(since: str, until: str, now: datetime) -> Period | None:
     except NotATime:
         return None
     for span in (*KEPT, HOUR):
-        if now - time_kept(span) < begin < end and (end - begin).total_seconds() <= span * MOST_POINTS:
+        if now - retention(span) < begin < end and (end - begin).total_seconds() <= span * MOST_POINTS:
             found = between(begin, end, span)
             return Period("", _title(found, now), found.span, found.points, found.until)
     return None

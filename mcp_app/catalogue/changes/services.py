@@ -353,7 +353,7 @@ def _bump(written: Sequence[_Written]) -> int:
     """
     revision = revisions.bump({revisions.kind_of(each.row) for each in written if _listed(each)})
     for each in written:
-        if _gives_anew(each):
+        if _offers_again(each):
             each.row.content_revision = revision
             each.row.save(update_fields=["content_revision"])
     return revision
@@ -368,7 +368,7 @@ def _listed(written: _Written) -> bool:
     return bool(changed - CONTENT) or _mime_type(before) != _mime_type(after)
 
 
-def _gives_anew(written: _Written) -> bool:
+def _offers_again(written: _Written) -> bool:
     """Return True if the content of a resource may have changed."""
     row, _, before, after = written
     if not isinstance(row, Resource) or source_of(row).follows or after is None:

@@ -38,7 +38,7 @@ def undo(*, kind: str, revision: int, actor: Any) -> Undone:
     with transaction.atomic():
         revisions.lock()
         changes = list(_changes(kind, actor).filter(revision=revision))
-        rows = [_as_left(change) for change in changes]
+        rows = [_state_after(change) for change in changes]
         if not rows:
             raise ChangedMeanwhile("There is nothing to undo.")
         why = f"Undo of revision {revision}"
@@ -57,7 +57,7 @@ def _changes(kind: str, actor: Any) -> Any:
     return CatalogueChange.objects.filter(kind=kind, actor=actor, action__in=_UNDOABLE)
 
 
-def _as_left(change: CatalogueChange) -> Row:
+def _state_after(change: CatalogueChange) -> Row:
     row: Row | None = entry_now(change)
     if row is None or revisions.last_revision(row) != change.revision:
         raise ChangedMeanwhile(f"{change.key} was changed since.")

@@ -16,7 +16,7 @@ from django.utils.translation import override
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from mcp_app.catalogue.schemas.portable import LOOK_AROUND
+from mcp_app.catalogue.schemas.portable import LOOKAROUND
 
 _SCHEMA_CONSTRAINTS = (
     annotated_types.Ge,
@@ -40,7 +40,7 @@ class UntitledJsonSchema(GenerateJsonSchema):
         """Drop string patterns with look-around, which some versions of pydantic generate."""
         found = super().decimal_schema(schema)
         for each in (found, *found.get("anyOf", ())):
-            if LOOK_AROUND.search(each.get("pattern", "")):
+            if LOOKAROUND.search(each.get("pattern", "")):
                 del each["pattern"]
         return found
 

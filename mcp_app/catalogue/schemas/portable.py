@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mcp_app.catalogue.schemas.subschemas import Schema, mapped
 
-LOOK_AROUND: Final = re.compile(r"\(\?<?[=!]")
+LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 _NUMBERS: Final = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
 _TEXTS: Final = frozenset(
     ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema")

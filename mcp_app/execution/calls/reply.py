@@ -218,7 +218,7 @@ class Reply:
         self._settled = loop.create_future()
         # If the event loop was blocked, the timer fires before callbacks that are ready. Run those
         # callbacks first, so that quick answers do not need a stream, which costs more.
-        timer = loop.call_later(grace, loop.call_soon, self._grace_over)
+        timer = loop.call_later(grace, loop.call_soon, self._grace_expired)
         try:
             await self._settled
         finally:
@@ -232,7 +232,7 @@ class Reply:
         """
         return self.epoch != 0 or (self._expected == 0 and (not self.stream or self.broken))
 
-    def _grace_over(self) -> None:
+    def _grace_expired(self) -> None:
         if self._expected == 0:
             return
         for call in self.calls:

@@ -23,7 +23,7 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.records import Renewal
 from mcp_app.execution.worker.attempt_slots import AttemptSlot
 from mcp_app.execution.worker.descendants import Leftovers, descendants, end_descendants
-from mcp_app.execution.worker.waiting_children import WaitingPlace
+from mcp_app.execution.worker.waiting_children import WaitingSlot
 from mcp_app.observability.correlation import Correlation, correlated
 
 TICK_SECONDS = 0.25
@@ -61,7 +61,7 @@ class LeaseRenewer:
         may_exit: bool,
         claimed_at: float | None = None,
         on_news: Callable[[], None] | None = None,
-        place: WaitingPlace | None = None,
+        place: WaitingSlot | None = None,
         slot: AttemptSlot | None = None,
     ) -> None:
         self.call: RunningCall | None = None

@@ -23,7 +23,7 @@ from mcp_app.sessions.client_requests import NoAnswer
 
 SLOTS = 4096
 TOO_MANY = "Too many calls wait for answers of their clients already. Try again when some were answered."
-GAVE_WAY = (
+PREEMPTED = (
     "The question was withdrawn: another user's call needed its place, and several of your calls wait for "
     "answers already. Answer those, then call again."
 )
@@ -77,7 +77,7 @@ def _shared(code: Any, size: int) -> Any:
     return memoryview(mmap.mmap(-1, SLOTS * size)).cast(code)
 
 
-class WaitingPlace:
+class WaitingSlot:
     """The place of a child process among the waiting children of its worker.
 
     It is used as a context manager around each question. ``person`` is the person whose call asks.

@@ -44,7 +44,7 @@ from mcp_app.execution.stored.stored_answers import request_of, session_of
 from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.attempt_slots import AttemptSlot
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
-from mcp_app.execution.worker.waiting_children import GAVE_WAY, WaitingChildren, WaitingPlace
+from mcp_app.execution.worker.waiting_children import PREEMPTED, WaitingChildren, WaitingSlot
 from mcp_app.foreign_code import outlast
 from mcp_app.message_log.log import MessageLog
 from mcp_app.metrics.counts import Counts
@@ -69,7 +69,7 @@ CLAIM_PAUSE = 0.5
 PLACE_SECONDS = 1.0
 # Less than the time after which the reaper considers a queued job lost.
 PLACE_SECONDS_MAX = 8.0
-LOOKS_PER_SECOND = 50
+POLLS_PER_SECOND = 50
 # A call that was accepted this recently starts with the session as stored in its row. The session is loaded
 # again only if the call still runs a moment later, because most calls have finished by then.
 YOUNG = timedelta(seconds=1)
@@ -90,7 +90,7 @@ class Worker:
         settings: Settings,
         *,
         may_exit: bool,
-        place: WaitingPlace | None = None,
+        place: WaitingSlot | None = None,
         slot: AttemptSlot | None = None,
     ) -> None:
         """Create the worker.
@@ -105,12 +105,12 @@ class Worker:
         self._loop = new_event_loop()
         self._streams = Streams.connect(settings.redis_url, settings)
         self._log = MessageLog(self._streams, settings)
-        self._place = place or WaitingPlace(WaitingChildren(), 0, 1)
+        self._place = place or WaitingSlot(WaitingChildren(), 0, 1)
         self._slot = slot
         self._requests = ClientRequests(
             self._streams, self._log, settings.client_request_seconds, self._place
         )
-        self._place.on_leave = partial(self._call_in_loop, partial(self._requests.give_up, GAVE_WAY))
+        self._place.on_leave = partial(self._call_in_loop, partial(self._requests.give_up, PREEMPTED))
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
         self._offered, self._views = EMPTY, Views(settings.server)
@@ -371,7 +371,7 @@ def _enqueue_later(full: TooManyRunning) -> None:
 
     The more calls wait, the longer the delay, so that the repeated checks stay cheap.
     """
-    enqueue_again(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
+    enqueue_again(full.call, min(max(PLACE_SECONDS, full.waiting / POLLS_PER_SECOND), PLACE_SECONDS_MAX))
 
 
 def _inputs(record: CallRecord, stored: dict[str, Any]) -> Inputs:

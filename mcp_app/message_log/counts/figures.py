@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet, Sum
 
 from mcp_app.message_log.pages import ANSWERED, ERRORS, FAILED
 from mcp_app.message_log.rollup_cells import MINUTE
-from mcp_app.message_log.rollups import HOUR, TEN_MINUTES, time_kept
+from mcp_app.message_log.rollups import HOUR, TEN_MINUTES, retention
 from mcp_app.message_log.traffic import CallFigures, Period, between, by_index, calls_of, fewest_cells, summed
 from mcp_app.models import CallerRollup
 
@@ -114,6 +114,6 @@ def _span(by: str, since: datetime, until: datetime | None, now: datetime) -> in
     """
     edges = [since] if until is None else [since, until + timedelta(microseconds=1)]
     for span in (HOUR, TEN_MINUTES, MINUTE) if by == TOOL else (HOUR, TEN_MINUTES):
-        if all(edge.timestamp() % span == 0 for edge in edges) and since > now - time_kept(span):
+        if all(edge.timestamp() % span == 0 for edge in edges) and since > now - retention(span):
             return span
     return None

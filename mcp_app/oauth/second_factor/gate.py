@@ -26,7 +26,7 @@ TABLE = "mfa_authenticator"
 PASSED: Final = "mcp_second_factor_passed"
 
 
-class SecondFactorAsked(Exception):
+class SecondFactorRequired(Exception):
     """Raised if the password is right and a second factor is needed.
 
     ``backend`` is the path of the backend that accepted the password.
@@ -43,7 +43,7 @@ class FactorGate:
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None
     ) -> None:
-        """Raise SecondFactorAsked for a right password and PermissionDenied for a wrong password.
+        """Raise SecondFactorRequired for a right password and PermissionDenied for a wrong password.
 
         Returns None for users without a second factor, so that the next backend checks the password. The
         password is checked exactly once in either case, so that the response time does not reveal who has a
@@ -55,7 +55,7 @@ class FactorGate:
         for path in django_settings.AUTHENTICATION_BACKENDS:
             user = _passed_by(load_backend(path), request, username, password)
             if user is not None:
-                raise SecondFactorAsked(user, path)
+                raise SecondFactorRequired(user, path)
         raise PermissionDenied
 
 

@@ -23,7 +23,7 @@ from mcp_app import conf
 from mcp_app.auth.own_addresses import second_factor_lacks
 from mcp_app.auth.public_paths import former_names
 from mcp_app.oauth.consent import page
-from mcp_app.oauth.second_factor.gate import PASSED, SecondFactorAsked, has_factor, is_half, stops
+from mcp_app.oauth.second_factor.gate import PASSED, SecondFactorRequired, has_factor, is_half, stops
 
 WAITING: Final = "mcp_second_factor"
 WAIT_SECONDS: Final = 600
@@ -54,8 +54,8 @@ class PendingMiddleware(MiddlewareMixin):
             logout(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Redirect to the second step on SecondFactorAsked."""
-        if not isinstance(exception, SecondFactorAsked):
+        """Redirect to the second step on SecondFactorRequired."""
+        if not isinstance(exception, SecondFactorRequired):
             return None
         return hold(request, exception.user, exception.backend, _following(request))
 

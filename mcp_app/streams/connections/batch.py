@@ -23,7 +23,7 @@ Argument = str | int | bytes
 Run = tuple[Script, Sequence[str], tuple[Argument, ...]]  # a script, its keys and its arguments
 MOST_BYTES_WAITING = 64 * 1024 * 1024
 CONFIRMATION = 0.02
-TELL_SECONDS = 0.5
+PUBLISH_SECONDS = 0.5
 # Delay of commands whose reply no task awaits. They then share a write with other commands, because a write
 # costs more than a command.
 COMPANY_SECONDS = 0.02
@@ -87,7 +87,7 @@ class Batch:
         self.on_close()
         if self._telling:
             self._leave()
-            await asyncio.wait(self._telling, timeout=TELL_SECONDS)
+            await asyncio.wait(self._telling, timeout=PUBLISH_SECONDS)
         await self._connection.close()
         self._down()
         if self._watchdog is not None:

@@ -137,7 +137,7 @@ def test_concurrent_examination_raises_busy() -> None:
 
 
 def test_hanging_threads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "MOST_LEFT_BEHIND", 3)
+    monkeypatch.setattr(examination, "MAX_ABANDONED", 3)
     never = threading.Event()
 
     def hangs(_: Installation) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from django.db import connection
 
 from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.message_log.retention import close_idle_sessions
-from mcp_app.message_log.writer import BATCHES, GIVE_WAY_SECONDS, IDLE_SECONDS, drain_once, run_forever
+from mcp_app.message_log.writer import BATCHES, IDLE_SECONDS, YIELD_SECONDS, drain_once, run_forever
 from mcp_app.models import LogCursor, Message, Session
 from mcp_app.streams.base import StreamsUnavailable
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
@@ -356,7 +356,7 @@ def test_drain_pauses_between_transactions_for_other_writers(
     pauses = Pauses(4)
     run_forever(pauses)
     assert stored() == ["0", "1", "2"]
-    given = GIVE_WAY_SECONDS.get(connection.vendor, 0.0)
+    given = YIELD_SECONDS.get(connection.vendor, 0.0)
     assert pauses.asked == [0.0, given, given, given, IDLE_SECONDS]
     # Longer than the longest sleep of SQLite between attempts to get its lock.
-    assert GIVE_WAY_SECONDS["sqlite"] > 0.1
+    assert YIELD_SECONDS["sqlite"] > 0.1

@@ -68,7 +68,7 @@ async def test_resuming_connection_replaces_older_one(
 async def test_unresponsive_holder_does_not_delay_takeover(
     session: LiveSession, standalone: Standalone, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TAKE_OVER_SECONDS", 0.0)
+    monkeypatch.setattr(module, "TAKEOVER_SECONDS", 0.0)
     assert await standalone.listen(session, "deaf", take_over=False)
     async with asyncio.timeout(5):
         assert await Standalone(streams, 15.0).listen(session, "b", take_over=True)
@@ -77,7 +77,7 @@ async def test_unresponsive_holder_does_not_delay_takeover(
 async def test_later_of_two_simultaneous_resumes_wins(
     session: LiveSession, streams: Streams, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TAKE_OVER_SECONDS", 0.0)
+    monkeypatch.setattr(module, "TAKEOVER_SECONDS", 0.0)
     first, second = Standalone(streams, 15.0), Standalone(streams, 15.0)
     assert await first.listen(session, "a", take_over=True)
     assert await second.listen(session, "b", take_over=True)  # Not yet subscribed to the notice.

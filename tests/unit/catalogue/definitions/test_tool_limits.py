@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from mcp_app.admin.entries.catalogue import ToolAdmin
-from mcp_app.api.entry_fields import ToolGiven, ToolShown
+from mcp_app.api.entry_fields import ToolInput, ToolShown
 from mcp_app.catalogue.changes import row_checks
 from mcp_app.catalogue.changes.revisions import state_of
 from mcp_app.catalogue.definitions.definition import ToolDefinition
@@ -39,7 +39,7 @@ def test_form_api_file_and_history_have_every_limit() -> None:
     form = {*ToolAdmin.limit_fields, *ToolAdmin.approval_fields}
     file = set(names_of(Tool, CODE))
     history = state_of(CODE.new(Tool)).keys()
-    for place in (form, file, history, set(ToolShown.Meta.fields), set(ToolGiven.Meta.fields)):
+    for place in (form, file, history, set(ToolShown.Meta.fields), set(ToolInput.Meta.fields)):
         assert set(COLUMNS.values()) <= place
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_app import expose
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.schemas.portable import LOOK_AROUND, portable
+from mcp_app.catalogue.schemas.portable import LOOKAROUND, portable
 from mcp_app.catalogue.schemas.subschemas import walk
 from mcp_app.catalogue.schemas.validation import compile_schema
 from mcp_app.catalogue.sources.preset.arguments import without_arguments
@@ -195,7 +195,7 @@ def _unportable(root: dict[str, Any]) -> Iterator[str]:
         "items": lambda node: node.get("type") == "array" and "items" not in node,
         "const": lambda node: "const" in node or "oneOf" in node or "discriminator" in node,
         "enum": lambda node: "enum" in node and "type" not in node,
-        "look-around": lambda node: bool(LOOK_AROUND.search(node.get("pattern", ""))),
+        "look-around": lambda node: bool(LOOKAROUND.search(node.get("pattern", ""))),
         "bound": lambda node: any(
             not isinstance(node[word], int | float) for word in ("minimum", "maximum") if word in node
         ),

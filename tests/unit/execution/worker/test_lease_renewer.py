@@ -19,7 +19,7 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.worker import lease_renewer as module
 from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
-from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingPlace
+from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingSlot
 from mcp_app.models import Call as Row
 from mcp_app.protocol.principal_key import Person
 from mcp_app.streams.gateway import Streams
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
     record: CallRecord
     call: RunningCall
     renewer: LeaseRenewer
-    place: WaitingPlace
+    place: WaitingSlot
     children: WaitingChildren
 
 
@@ -45,7 +45,7 @@ async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
     record = await sync_to_async(claimed)()
     children = WaitingChildren()
-    place = WaitingPlace(children, 0, 2)
+    place = WaitingSlot(children, 0, 2)
     made = LeaseRenewer(record, asyncio.get_running_loop().call_soon_threadsafe, may_exit=False, place=place)
     call = made.call = call_of(record, streams, AttemptReply(streams, record, Published()))
     attempt: Future[str] = Future()
@@ -101,7 +101,7 @@ async def test_row_state_is_input_required_while_call_waits_for_client(kept: Kep
 async def test_question_is_withdrawn_when_another_principal_takes_its_slot(kept: Kept) -> None:
     withdrawn = threading.Event()
     kept.place.on_leave = withdrawn.set
-    second, another = WaitingPlace(kept.children, 1, 2), WaitingPlace(kept.children, 2, 2)
+    second, another = WaitingSlot(kept.children, 1, 2), WaitingSlot(kept.children, 2, 2)
     for place in (kept.place, second):
         place.person = Person("user:1")
     another.person = Person("user:2")

@@ -14,13 +14,13 @@ import pytest
 
 from mcp_app.execution.worker import pool_size
 from mcp_app.execution.worker.pool_size import PoolSize
-from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingPlace
+from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingSlot
 from mcp_app.protocol.principal_key import Person
 from mcp_app.sessions.client_requests import NoAnswer
 
 
 def _wait_in(children: WaitingChildren, slot: int, ready: Any) -> None:
-    with WaitingPlace(children, slot, 8):
+    with WaitingSlot(children, slot, 8):
         ready.set()
         signal.pause()
 
@@ -37,14 +37,14 @@ def test_waiting_child_is_counted_until_killed() -> None:
     child.join(30)
     # Its slot belongs to a new child now, which does not wait.
     assert children.count({3: os.getpid(), 4: os.getpid()}) == 0
-    place = WaitingPlace(children, 0, 1)
+    place = WaitingSlot(children, 0, 1)
     with place:
         assert place.waits
 
 
 def test_question_above_limit_is_refused_unless_its_call_already_waits() -> None:
     children = WaitingChildren()
-    first, second = WaitingPlace(children, 0, 1), WaitingPlace(children, 1, 1)
+    first, second = WaitingSlot(children, 0, 1), WaitingSlot(children, 1, 1)
     with first:
         with first, pytest.raises(NoAnswer, match="Try again"), second:
             pass
@@ -55,11 +55,11 @@ def test_question_above_limit_is_refused_unless_its_call_already_waits() -> None
         assert (first.waits, second.waits) == (False, True)
 
 
-def held_by(children: WaitingChildren, *people: str) -> tuple[ExitStack, list[WaitingPlace]]:
+def held_by(children: WaitingChildren, *people: str) -> tuple[ExitStack, list[WaitingSlot]]:
     """Take a slot for each principal, in this order."""
     stack, places = ExitStack(), []
     for slot, person in enumerate(people):
-        place = WaitingPlace(children, slot, len(people))
+        place = WaitingSlot(children, slot, len(people))
         if person:
             place.person = Person(person)
         stack.enter_context(place)
@@ -85,7 +85,7 @@ def test_slot_is_taken_from_principal_with_most_slots(
 ) -> None:
     children = WaitingChildren()
     stack, places = held_by(children, *holders)
-    another = WaitingPlace(children, len(places), len(places))
+    another = WaitingSlot(children, len(places), len(places))
     another.person = Person(asker)
     with stack:
         if leaves is None:
@@ -104,11 +104,11 @@ def test_withdrawn_slot_is_not_counted_twice() -> None:
     stack, places = held_by(children, *"aaaaa")
     with stack:
         for number, person in enumerate("bcd"):
-            another = WaitingPlace(children, 10 + number, len(places))
+            another = WaitingSlot(children, 10 + number, len(places))
             another.person = Person(person)
             stack.enter_context(another)
         assert [place.must_leave for place in places] == [True, True, True, False, False]
-    again = WaitingPlace(children, 0, 1)
+    again = WaitingSlot(children, 0, 1)
     with again:
         assert not again.must_leave
 
@@ -148,7 +148,7 @@ def test_pool_grows_while_child_waits_and_shrinks_only_if_idle(
         pool=pool, _update_prefetch_count=lambda change: taken.append(taken[-1] + change)
     )
     size = PoolSize(consumer, children)
-    with WaitingPlace(children, 0, 8):
+    with WaitingSlot(children, 0, 8):
         for _ in range(3):
             size.adjust(all_begun=True)
         assert (pool.num_processes, pool.maintained, taken) == (3, 1, [2, 3])

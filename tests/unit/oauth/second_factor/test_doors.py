@@ -132,7 +132,7 @@ def test_pending_login_ends_session_of_previous_user(app: tuple[App, list[str]])
 
 
 def test_authenticate_raises_if_second_factor_is_due(rf: RequestFactory, app: tuple[App, list[str]]) -> None:
-    with pytest.raises(gate.SecondFactorAsked):
+    with pytest.raises(gate.SecondFactorRequired):
         authenticate(rf.post("/"), username="ada", password=PASSWORD)
     assert authenticate(rf.post("/"), username="ada", password="wrong") is None
 
