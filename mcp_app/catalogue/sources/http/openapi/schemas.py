@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from mcp_app.catalogue.schemas.client_rules import PROPERTY_NAME
-from mcp_app.catalogue.schemas.portable import LOOK_AROUND, portable
+from mcp_app.catalogue.schemas.portable import LOOKAROUND, portable
 from mcp_app.catalogue.schemas.schema_bounds import MAX_BYTES, MAX_CHOICES, MAX_PATTERN
 from mcp_app.catalogue.schemas.validation import SchemaError, compile_schema
 from mcp_app.catalogue.sources.http.openapi.faults import Note, Unconvertible
@@ -145,7 +145,7 @@ def definition_name(pointer: str) -> str:
 @lru_cache(maxsize=4_096)
 def usable_pattern(pattern: str) -> bool:
     """Return True if the engine of this server and those of clients can read a regular expression."""
-    if len(pattern) > MAX_PATTERN or "\0" in pattern or LOOK_AROUND.search(pattern):
+    if len(pattern) > MAX_PATTERN or "\0" in pattern or LOOKAROUND.search(pattern):
         return False
     try:
         compile_schema({"pattern": pattern})
