@@ -11,7 +11,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from mcp_app.api.base import ApiViewSet, Given
+from mcp_app.api.base import ApiViewSet, InputSerializer
 from mcp_app.api.filtering import ErrorFilter
 from mcp_app.api.formats import DateTimeField, RowSerializer
 from mcp_app.api.log.messages import ExceptionShown
@@ -66,7 +66,7 @@ class ErrorShown(ErrorListed):
         fields = (*ErrorListed.Meta.fields, "example", "exception")
 
 
-class MuteGiven(Given):
+class MuteGiven(InputSerializer):
     """The end of a mute. Without either, the error stays muted."""
 
     until = DateTimeField(allow_null=True, default=None, help_text="Errors after this time end the mute.")
@@ -76,7 +76,7 @@ class MuteGiven(Given):
     )  # fmt: skip
 
 
-class AssignGiven(Given):
+class AssignGiven(InputSerializer):
     """The user to whom an error is assigned, or null to unassign it."""
 
     user = serializers.CharField(allow_null=True)
