@@ -21,7 +21,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.database import clock
 from mcp_app.models import audit
 from mcp_app.protocol.messages.server import ENDPOINT
-from mcp_app.protocol.principal_key import ACTOR
+from mcp_app.protocol.principal_key import ACTOR, BENCH
 
 TRY: Final = "mcp_app.try_entries"
 TRY_AS_OTHERS: Final = "mcp_app.try_as_others"
@@ -94,7 +94,7 @@ def bench_key(actor_id: Any, user_id: Any) -> str:
 
     The key is distinct from all other principals of the user, so sessions are not shared.
     """
-    own = f"user:{user_id}/bench"
+    own = f"user:{user_id}{BENCH}"
     return own if str(actor_id) == str(user_id) else f"{own}{ACTOR}{actor_id}"
 
 

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import IntegerField
 
 from mcp_app.models import ApiKey
-from mcp_app.protocol.principal_key import ACTOR, actor_of, person_of
+from mcp_app.protocol.principal_key import ACTOR, BENCH, actor_of, person_of
 
 # From this number of primary keys on, a range is queried instead of a list.
 MANY: Final = 50
@@ -33,6 +33,8 @@ def principal_names(principals: Iterable[str]) -> dict[str, str]:
             said += f', by the key "{labels.get(keys[name], keys[name])}"'
         if name in actors:
             said = f"{people.get(actors[name], 'a deleted user')} as {said}"
+        if name in users and BENCH in name:
+            said += " (bench)"
         shown[name] = said
     return shown
 

@@ -15,6 +15,8 @@ from typing import Final, NewType
 
 # Separates the user from the person who acts on behalf of that user.
 ACTOR: Final = "/by:"
+# Follows the user in the keys of the test bench.
+BENCH: Final = "/bench"
 # The person behind a principal. Limits count people.
 Person = NewType("Person", str)
 # The name of a person's counter for one limit.

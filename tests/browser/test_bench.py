@@ -142,7 +142,7 @@ def test_elicitation_is_accepted_or_declined(bench: Open) -> None:
     visitor.run()
     question.get_by_role("button", name="Decline").click()
     visitor.ends("tool error")
-    expect(visitor.part("output")).to_contain_text("The tool reports an error")
+    expect(visitor.part("output")).to_contain_text("The tool returned an error")
 
 
 def test_sampling_is_answered_by_the_user(bench: Open) -> None:
@@ -295,7 +295,7 @@ def test_hostile_text_is_escaped_in_the_bench(bench: Open) -> None:
     expect(question).to_contain_text(HOSTILE["script"])
     question.get_by_role("button", name="Accept").click()
     visitor.ends("completed")
-    page.get_by_text("Messages on the wire").click()
+    page.get_by_text("Messages", exact=True).click()
     as_text = page.get_by_role("button", name="As text")
     while as_text.count():
         as_text.first.click()

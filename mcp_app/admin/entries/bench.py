@@ -19,7 +19,7 @@ from django.urls import URLPattern, path, reverse
 from mcp_app import conf
 from mcp_app.admin.entries.bench_runs import logged_run, runs, served_template, subject_of
 from mcp_app.admin.entries.callers import CallersPages
-from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
+from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, issue_bench_token
 from mcp_app.auth.permissions import PermissionMissing, may_view_people
 from mcp_app.catalogue.access import Giver, givers_of, holder_of, permission_of, verdict
 from mcp_app.catalogue.sources.lookup import source_of
@@ -174,7 +174,6 @@ class BenchAdmin(CallersPages):
             "endpoint": server.path,
             "client": {"name": CLIENT_NAME, "version": server.version},
             "user": request.user.get_username(),
-            "principal": bench_key(request.user.pk, request.user.pk),
             "tokenUrl": self.page_url("try_token", entry),
             "snippetsUrl": self.page_url("try_snippets", entry),
             # Both addresses show logged messages, which the user must be permitted to view.
@@ -224,7 +223,7 @@ class BenchAdmin(CallersPages):
             if isinstance(value, dict):
                 filled["arguments"] = value
             else:
-                filled["trouble"] = "The arguments in the address are no JSON object."
+                filled["trouble"] = "The arguments in the address are not a JSON object."
         for name, parameter in (("first", "message"), ("second", "compare")):
             if parameter in request.GET:
                 filled[name] = self._logged(request, entry, request.GET[parameter])
@@ -258,9 +257,7 @@ class BenchAdmin(CallersPages):
         if entry.missing:
             notes.append(f"Clients are not offered this entry: {source_of(entry).gone}.")
         elif not entry.enabled:
-            notes.append(
-                "This entry is disabled: no client is offered it, including this page. Enable it first."
-            )
+            notes.append("This entry is disabled for all clients, including this page. Enable it to run it.")
         permission = permission_of(entry)
         if permission and not request.user.has_perm(permission):
             notes.append(f"Callers need the permission {marked(permission)}, which you do not have.")
@@ -284,11 +281,11 @@ def _hints(entry: Entry) -> list[tuple[str, str]]:
     if told.get("readOnlyHint") is True:
         hints.append(("read only", "good"))
     elif told.get("destructiveHint") is True:
-        hints.append(("may destroy", "bad"))
+        hints.append(("destructive", "bad"))
     if told.get("idempotentHint") is True:
         hints.append(("idempotent", "plain"))
     if told.get("openWorldHint") is True:
-        hints.append(("talks to other systems", "warn"))
+        hints.append(("uses other systems", "warn"))
     if getattr(entry, "background", False):
         hints.append(("background", "info"))
     return hints

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from mcp_app.auth.bench import RUN_AS, bench_key
+from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import AuditEvent, Message, Session
 from mcp_app.observability.redaction import MARK
 from mcp_app.protocol.messages import uri_template
@@ -63,13 +65,14 @@ def _arguments(params: dict[str, Any]) -> Arguments | None:
 
 def runs(actor: Any, subject: Subject) -> list[dict[str, Any]]:
     """Return the newest test runs of a subject by ``actor``, including runs as other users."""
-    found = []
-    for message in _bench_messages(actor):
-        if message.method == subject.method and subject.read(_params(message)) is not None:
-            found.append(_facts(message))
-            if len(found) == RUNS_SHOWN:
-                break
-    return found
+    found = (
+        message
+        for message in _bench_messages(actor)
+        if message.method == subject.method and subject.read(_params(message)) is not None
+    )
+    shown = list(islice(found, RUNS_SHOWN))
+    names = principal_names({message.principal for message in shown})
+    return [_facts(message, names) for message in shown]
 
 
 def logged_run(message: Message, subject: Subject) -> dict[str, Any] | None:
@@ -83,7 +86,7 @@ def logged_run(message: Message, subject: Subject) -> dict[str, Any] | None:
         return None
     answer = _parsed(message.answer)
     return {
-        **_facts(message),
+        **_facts(message, principal_names([message.principal])),
         "arguments": arguments,
         "answer": answer if answer is not None else message.answer,
         "whole": MARK not in message.payload,
@@ -102,13 +105,13 @@ def _bench_messages(actor: Any) -> list[Message]:
     return list(messages.order_by("-pk")[:_MESSAGES_LOOKED_AT])
 
 
-def _facts(message: Message) -> dict[str, Any]:
+def _facts(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "message": message.pk,
         "at": message.at.isoformat(),
         "outcome": message.outcome,
         "milliseconds": message.duration_ms,
-        "principal": message.principal,
+        "principal": names.get(message.principal, message.principal),
     }
 
 

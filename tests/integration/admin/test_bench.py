@@ -189,7 +189,7 @@ def test_bench_reads_arguments_from_the_url(root: Client, seeded: Seed) -> None:
         data = told(root, f"{address}?arguments={wrong}")
         assert (data["arguments"], data["trouble"]) == (
             None,
-            "The arguments in the address are no JSON object.",
+            "The arguments in the address are not a JSON object.",
         )
 
 
@@ -238,7 +238,10 @@ def test_bench_history_lists_own_runs_including_as_others(
     bench_run(seeded.viewer, seeded.viewer, 303)
     bench_run(seeded.root, seeded.root, 304, payload='{"params": {"name": "add"}}', target="add")
     shown = told(root, page("tool", "try", seeded.echo.pk))["runs"]
-    assert [run["message"] for run in shown] == [as_other.pk, mine.pk]
+    assert [(run["message"], run["principal"]) for run in shown] == [
+        (as_other.pk, "root as viewer (bench)"),
+        (mine.pk, "root (bench)"),
+    ]
 
 
 def test_logged_runs_require_the_message_permission(client_of: ClientOf, seeded: Seed) -> None:

@@ -9,6 +9,7 @@ const BASE64 = /^[A-Za-z0-9+/\s]*={0,2}\s*$/;
 const TREE_OPEN = 2;
 const TREE_MOST = 2000;
 const LONGEST = 200_000;
+const INCIDENT = /\(incident [0-9a-f]{8}\)/g;
 
 // `read(uri)` reads a resource that a result points to.
 export function shownResult(kind, result, read) {
@@ -223,4 +224,21 @@ function inline(words) {
 // A result or an error as lines that can be compared.
 export function comparable(answer) {
   return (typeof answer === "string" ? answer : sortedJson(answer ?? null)).split("\n");
+}
+
+// The part of a result that the entry's code determines, without the envelope: its metadata, the members of one
+// protocol revision, and the number of an incident differ in each run.
+export function essence(answer) {
+  if (!isObject(answer)) return plain(answer);
+  const { content, structuredContent, isError, messages, description, contents } = answer;
+  if (content !== undefined) return plain({ content, structuredContent, isError: isError === true });
+  if (messages !== undefined) return plain({ description, messages });
+  return plain(contents === undefined ? answer : { contents });
+}
+
+function plain(value) {
+  if (typeof value === "string") return value.replace(INCIDENT, "(incident …)");
+  if (Array.isArray(value)) return value.map(plain);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([name]) => name !== "_meta").map(([name, item]) => [name, plain(item)]));
 }

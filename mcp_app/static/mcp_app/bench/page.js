@@ -106,7 +106,7 @@ class Bench {
 
   load(run) {
     this.fill(run.arguments);
-    this.say(run.whole === false ? "The log does not keep secrets: put them in again where it says [redacted]." : "");
+    this.say(run.whole === false ? "The log does not store secrets. Replace each [redacted] by its value." : "");
     this.page.querySelector("#mcp-bench-arguments").scrollIntoView({ block: "nearest" });
   }
 
@@ -161,9 +161,9 @@ class Bench {
     const token = this.part("csrf").querySelector("input").value;
     const options = body === undefined ? {} : { method: "POST", body, headers: { "X-CSRFToken": token } };
     const answer = await fetch(url, { ...options, redirect: "error", cache: "no-store" }).catch(() => {
-      throw new Error("The server cannot be reached, or you are no longer signed in: load this page again.");
+      throw new Error("The server cannot be reached, or you are no longer signed in. Reload the page.");
     });
-    const value = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
+    const value = await answer.json().catch(() => ({ error: `The server responded with status ${answer.status}.` }));
     if (!answer.ok) throw new Error(value.error);
     return value;
   }
@@ -187,7 +187,7 @@ class Bench {
     if (this.running) return;
     const args = this.arguments();
     if (args === undefined) return;
-    const run = { at: new Date().toISOString(), arguments: args, principal: this.user?.value.trim() || this.data.user, outcome: "" };
+    const run = { at: new Date().toISOString(), arguments: args, principal: this.caller(), outcome: "" };
     this.running = { run, token: `run-${Date.now().toString(36)}`, started: performance.now() };
     this.clear();
     this.state("connecting", "plain");
@@ -212,6 +212,13 @@ class Bench {
       this.runs.add(run);
       if (this.before) this.runs.compare(this.before, run);
     }
+  }
+
+  // The name of the caller as the message log shows it.
+  caller() {
+    const { user } = this.data;
+    const other = this.user?.value.trim() || user;
+    return `${other === user ? user : `${user} as ${other}`} (bench)`;
   }
 
   begun(id) {
@@ -252,7 +259,7 @@ class Bench {
     Object.assign(run, { outcome: failed ? "tool_error" : "ok", answer: result });
     this.state(failed ? "tool error" : "completed", failed ? "bad" : "good");
     if (failed) {
-      this.part("output").append(element("p", { class: "mcp-note mcp-note-bad" }, "The tool reports an error (isError)."));
+      this.part("output").append(element("p", { class: "mcp-note mcp-note-bad" }, "The tool returned an error."));
       for (const content of Array.isArray(result.content) ? result.content : []) this.blame(content?.text);
       this.explain(result.content?.[0]?.text);
     }
@@ -313,9 +320,9 @@ class Bench {
   notified({ method, params }) {
     if (method === "notifications/progress" && params?.progressToken === this.running?.token) this.progress(params);
     else if (method === "notifications/message") this.log(params?.level, words(params?.data), params?.logger);
-    else if (method === "notifications/elicitation/complete") this.log("bench", "The step behind the address is done.");
+    else if (method === "notifications/elicitation/complete") this.log("bench", "The step in the browser is complete.");
     else if (method === "notifications/cancelled") this.questions.withdraw(params?.requestId);
-    else if (method === `notifications/${LISTS[this.data.kind]}/list_changed`) this.say("The catalogue has changed: load this page again to see the entry as it is now.");
+    else if (method === `notifications/${LISTS[this.data.kind]}/list_changed`) this.say("The catalogue has changed. Reload the page to see the current entry.");
   }
 
   progress({ progress, total, message }) {
@@ -359,7 +366,7 @@ class Bench {
     if (args === undefined) return;
     const { url, tool, fixed } = this.data.preset;
     const query = new URLSearchParams({ preset_of: tool, fixed_arguments: JSON.stringify({ ...fixed, ...args }) });
-    if (query.toString().length > LONGEST_ADDRESS) this.say("These arguments are too long to be carried over: add a preset and paste them as JSON.");
+    if (query.toString().length > LONGEST_ADDRESS) this.say("These arguments are too long for a link. Add a preset and paste them as JSON.");
     else window.location.assign(`${url}?${query}`);
   }
 
@@ -408,8 +415,7 @@ class Bench {
   }
 
   begin() {
-    const { first, second, trouble, runs, principal, user } = this.data;
-    for (const run of [...runs, first, second]) if (run?.principal === principal) run.principal = user;
+    const { first, second, trouble, runs } = this.data;
     for (const run of runs) if (run.message !== first?.message && run.message !== second?.message) this.runs.add(run, { last: true });
     if (second) this.runs.add(second);
     if (first) {

@@ -1,7 +1,7 @@
-// The runs of this entry: those made on this page and those the message log has; two of them are compared.
+// The runs of this entry: those made on this page and those in the message log. Two of them are compared.
 
 import { moment } from "../times.js";
-import { comparable } from "./contents.js";
+import { comparable, essence } from "./contents.js";
 import { comparison } from "./comparison.js";
 import { element, line, milliseconds } from "./text.js";
 
@@ -15,6 +15,8 @@ export class Runs {
     Object.assign(this, { card, list, comparisonCard, compared, messageUrl, load, whole });
     this.chosen = [];
     this.number = 0;
+    this.envelope = element("input", { type: "checkbox", "data-bench-envelope": true });
+    this.envelope.addEventListener("change", () => this.show());
   }
 
   add(run, { last = false } = {}) {
@@ -85,12 +87,15 @@ export class Runs {
       const [one, other] = await Promise.all(both.map((run) => this.complete(run)));
       if (both.some((run) => !this.chosen.includes(run))) return;
       const section = (title, part) => [element("h3", {}, title), comparison([one.name, other.name], comparable(part(one)), comparable(part(other)))];
-      this.compared.replaceChildren(...section("Answers", (run) => answerOf(run.answer)), ...section("Arguments", (run) => run.arguments));
+      const whole = this.envelope.checked;
+      const result = (run) => (whole ? answerOf(run.answer) : essence(answerOf(run.answer)));
+      const choice = element("label", { class: "mcp-bench-box" }, this.envelope, "Compare metadata and incident numbers");
+      this.compared.replaceChildren(choice, ...section("Result", result), ...section("Arguments", (run) => run.arguments));
     });
   }
 }
 
-// Of a logged response what was answered: its id differs each time.
+// The result or the error of a logged response, whose id differs each time.
 function answerOf(answer) {
   if (answer === null || typeof answer !== "object") return answer;
   return answer.result ?? answer.error ?? answer;
