@@ -26,6 +26,7 @@ from oauthlib.oauth2 import AccessDeniedError, OAuth2Error
 
 from mcp_app import conf
 from mcp_app.auth.own_addresses import path_of, resource
+from mcp_app.catalogue.reach import reach_of
 from mcp_app.database import clock
 from mcp_app.metrics import tally
 from mcp_app.oauth import documents, error_descriptions, redirects, single_use
@@ -181,7 +182,7 @@ def _shown(request: HttpRequest, asked: AuthorizationRequest) -> HttpResponse:
         "credentials": asked.credentials,
     }
     request.session[WAITING] = waiting
-    client = asked.client
+    client, path = asked.client, path_of(asked.credentials["resource"])
     own = client.redirect_uris.split()
     context = {
         "client": client,
@@ -191,7 +192,9 @@ def _shown(request: HttpRequest, asked: AuthorizationRequest) -> HttpResponse:
         "loopback": redirects.is_loopback(asked.redirect_uri),
         "only_loopback": all(map(redirects.is_loopback, own)),
         "scopes": [(scope, scopes.DESCRIPTIONS[scope]) for scope in asked.scopes],
-        "resource": resource(request.META.get("HTTP_HOST", ""), path_of(asked.credentials["resource"])),
+        "resource": resource(request.META.get("HTTP_HOST", ""), path),
+        "reach": reach_of(request.user, asked.scopes, path),
+        "tools_scope": scopes.TOOLS,
         "ticket": ticket,
     }
     return page(request, "mcp_oauth/consent.html", context, to=asked.redirect_uri)

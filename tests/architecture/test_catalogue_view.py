@@ -19,7 +19,7 @@ USERS = {
         "mcp_app/execution/background/ended_log.py",
     },
     "refresh_now": {"mcp_app/execution/worker/worker.py", "mcp_app/testing/client.py"},
-    "refreshed_view": {"mcp_app/execution/services.py"},
+    "refreshed_view": {"mcp_app/catalogue/reach.py", "mcp_app/execution/services.py"},
     "replace": {"mcp_app/testing/client.py"},
     "Views": {"mcp_app/execution/worker/worker.py", "mcp_app/handlers/context.py", "mcp_app/process.py"},
 }

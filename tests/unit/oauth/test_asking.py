@@ -161,14 +161,14 @@ def test_consent_page_shows_client_scopes_and_destination(program: Program, ente
     ):
         assert words in page, words
     page = entered.ask().content.decode()
-    assert "entered by an administrator" in page
+    assert "added by an administrator" in page
     assert "unverified" not in page
     address = "https://client.example/metadata.json"
     for callback, warns in ((WEB, False), (CALLBACK, True)):
         published(address, callback)
         page = Program(program.browser, address, callback).ask().content.decode()
         assert "published by client.example" in page
-        assert ("Any program on your machine can pretend to be this one" in page) == warns
+        assert ("Any app on this machine can pretend to be this one" in page) == warns
         Client.objects.filter(client_id=address).delete()
 
 
