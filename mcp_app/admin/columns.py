@@ -24,7 +24,7 @@ def text_column(description: str, field: str, *, ordering: Any = None, empty: st
     return _column(description, ordering, lambda row: visible(getattr(row, field) or empty))
 
 
-def who_column() -> Column:
+def who_column(description: str = "who") -> Column:
     """Return a column for a principal.
 
     It shows the display name if the list has looked it up, with the principal's key as tooltip.
@@ -36,7 +36,7 @@ def who_column() -> Column:
             return visible(name)
         return format_html('<span title="{}">{}</span>', marked(row.principal), visible(name))
 
-    return _column("who", "principal", shown)
+    return _column(description, "principal", shown)
 
 
 def time_column(description: str, field: str, *, sortable: bool = True) -> Column:

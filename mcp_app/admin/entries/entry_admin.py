@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
@@ -12,15 +11,13 @@ from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ORDER_VAR
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
-from django.db.models import Case, Exists, OuterRef, QuerySet, When
+from django.db.models import Case, QuerySet, When
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import object_button
-from mcp_app.admin.columns import time_column
 from mcp_app.admin.entries.bench import BenchAdmin
 from mcp_app.admin.entries.callers import about_permission, rule_of
 from mcp_app.admin.entries.entry_filters import (
@@ -32,14 +29,15 @@ from mcp_app.admin.entries.entry_filters import (
     SourceFilter,
 )
 from mcp_app.admin.entries.entry_history import HistoryPages
+from mcp_app.admin.entries.entry_list import EntryList
 from mcp_app.admin.entries.form_tabs import TabbedForm
 from mcp_app.admin.entries.permission_action import PermissionAction
-from mcp_app.admin.entries.switch import as_switched, asks_for_json, switch_button, switched
+from mcp_app.admin.entries.switch import as_switched, asks_for_json, switched
 from mcp_app.admin.entries.transfer import buttons
-from mcp_app.admin.markup import badge, diff
+from mcp_app.admin.markup import diff
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.auth.permissions import people_permission
-from mcp_app.catalogue.access import obstacle_of, permission_of
+from mcp_app.catalogue.access import obstacle_of
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.changes.services import (
     accept_definition,
@@ -50,14 +48,13 @@ from mcp_app.catalogue.changes.services import (
     set_enabled,
 )
 from mcp_app.catalogue.sources.lookup import deletable, source_of
-from mcp_app.catalogue.sources.precedence import overlaid
 from mcp_app.interface.text import has_hidden, marked, visible, visible_block
 from mcp_app.models import Draft
 
 Entry = Any
 
 
-class EntryAdmin(BenchAdmin, TabbedForm, PermissionAction, HistoryPages):
+class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPages):
     """Admin pages of a kind of catalogue entry.
 
     All changes are written by ``mcp_app.catalogue.changes.services``.
@@ -166,23 +163,6 @@ class EntryAdmin(BenchAdmin, TabbedForm, PermissionAction, HistoryPages):
 
     # The list.
 
-    def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns. The switch is a button only if the user may use the switch."""
-        return (
-            "key",
-            "shown_title",
-            "shown_source",
-            self._switch_column(request),
-            "shown_permission",
-            "updated",
-        )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Annotate each entry with ``has_draft``."""
-        waits = Draft.objects.filter(kind=self.kind, entry_id=OuterRef("pk"))
-        entries: QuerySet[Any] = super().get_queryset(request).annotate(has_draft=Exists(waits))
-        return entries
-
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
@@ -198,49 +178,6 @@ class EntryAdmin(BenchAdmin, TabbedForm, PermissionAction, HistoryPages):
             "deleted_url": reverse(self.url_name("deleted")),
         }
         return super().changelist_view(request, {**more, **(extra_context or {})})
-
-    def _switch_column(self, request: HttpRequest) -> Callable[[Entry], SafeString]:
-        may_switch = self.has_switch_permission(request)
-
-        @admin.display(description="enabled", ordering="enabled")
-        def enabled_switch(entry: Entry) -> SafeString:
-            if not may_switch:
-                return badge("on" if entry.enabled else "off", "good" if entry.enabled else "plain")
-            return switch_button(entry, self.with_filters(request, self.page_url("switch", entry)))
-
-        return enabled_switch
-
-    @admin.display(description="name")
-    def key(self, entry: Entry) -> SafeString:
-        """Return the name that clients use."""
-        return visible(getattr(entry, self.key_field))
-
-    @admin.display(description="title", ordering="title")
-    def shown_title(self, entry: Entry) -> SafeString:
-        """Return the title that an administrator entered, or else the title from the source."""
-        return visible(overlaid(source_of(entry).in_force(entry), entry).get("title") or "-")
-
-    @admin.display(description="source", ordering="source")
-    def shown_source(self, entry: Entry) -> SafeString:
-        """Return badges: source, variety, changed or missing definition, and pending draft."""
-        source = source_of(entry)
-        return format_html(
-            "{}{}{}{}{}",
-            badge(source.label, source.tone),
-            format_html(" {}", badge(source.variety, "plain")) if source.variety else "",
-            format_html(" {}", badge("changed", "warn")) if entry.drifted else "",
-            format_html(" {}", badge("missing", "bad")) if entry.missing else "",
-            format_html(" {}", badge("draft", "warn")) if getattr(entry, "has_draft", False) else "",
-        )
-
-    @admin.display(description="permission", ordering="permission")
-    def shown_permission(self, entry: Entry) -> SafeString:
-        """Return a phrase that describes who may use the entry."""
-        if not permission_of(entry):
-            return format_html('<span class="mcp-dim">{}</span>', "every caller")
-        return visible(rule_of(entry))
-
-    updated = time_column("updated", "updated_at")
 
     @admin.display(description="updated by")
     def editor(self, entry: Entry) -> SafeString:

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin import undo
 from mcp_app.admin.base import ModelAdmin
-from mcp_app.admin.markup import written
+from mcp_app.admin.markup import from_now, written
 from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.catalogue.changes.undoing import SWITCHES, last_revision
 from mcp_app.catalogue.changes.undoing import undo as undo_changes
@@ -52,6 +52,7 @@ def as_switched(entry: Any, text: str) -> dict[str, Any]:
         "title": _does(entry),
         "at": timezone.localtime(at).isoformat(),
         "written": written(at),
+        "relative": from_now(at),
         "text": text,
     }
 

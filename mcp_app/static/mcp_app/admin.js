@@ -291,7 +291,7 @@ async function undoInPlace(button, { address, note }) {
   button.focus();
 }
 
-function showSwitched(button, { enabled, title, at, written, text, undo }) {
+function showSwitched(button, { enabled, title, at, written, relative, text, undo }) {
   button.setAttribute("aria-checked", enabled);
   button.value = enabled ? "0" : "1";
   button.title = title;
@@ -299,7 +299,9 @@ function showSwitched(button, { enabled, title, at, written, text, undo }) {
   const time = button.closest("tr").querySelector(".field-updated time");
   if (time) {
     time.dateTime = at;
-    time.textContent = written;
+    time.title = written;
+    time.querySelector(".mcp-exact").textContent = written;
+    time.querySelector(".mcp-relative").textContent = relative;
   }
   const said = document.querySelector("[data-switched]");
   said.textContent = text;
