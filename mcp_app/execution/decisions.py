@@ -54,7 +54,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
     """
     reason = records.storable(reason.strip(), pending_approvals.LONGEST_REASON)
     if not reason:
-        raise DecisionRefused("Give a reason: the caller will see it.")
+        raise DecisionRefused("Enter a reason. The caller sees it.")
     call = record(_open(call_id))
     answer = stored_answers.failed(call, f"{call.tool} was refused by an operator: {reason}")
     with transaction.atomic():

@@ -110,6 +110,32 @@ def indented_json(text: str, limit: int) -> str:
     return "".join(pieces)[:limit]
 
 
+def members(text: str) -> list[tuple[str, str]] | None:
+    """Return the names and JSON values of an object in their order, or None if ``text`` is not an object.
+
+    This works on tokens, as ``indented_json`` does. Numbers stay as they are, and duplicate names remain.
+    """
+    pieces = _PIECE.findall(text)
+    if pieces[:1] != ["{"] or pieces[-1:] != ["}"]:
+        return None
+    found: list[list[str]] = [[]]
+    depth = 0
+    for piece in pieces[1:-1]:
+        depth += (piece in ("{", "[")) - (piece in ("}", "]"))
+        if piece == "," and depth == 0:
+            found.append([])
+        else:
+            found[-1].append(piece)
+    if found == [[]]:
+        return []
+    if depth or any(len(each) < 3 or each[0][:1] != '"' or each[1] != ":" for each in found):
+        return None
+    try:
+        return [(str(json.loads(name)), "".join(value)) for name, _, *value in found]
+    except ValueError:
+        return None
+
+
 def json_text(value: Any) -> str:
     """Return a JSON value as indented text with sorted keys. Non-ASCII characters are not escaped."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str)

@@ -17,6 +17,7 @@ from tests.browser.conftest import Visit, opened_pages, picture, sign_in
 from tests.servers.live import LiveServer, eventually
 
 QUEUE = "/admin/mcp_app/approval/"
+CARD = "[data-decision]"
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def test_pending_call_is_approved_and_answered(
     asking = Asking(server.ports[1])
     assert asking.heard[0][1] == "Waiting for approval (30 min left)"
     page = visitor.goto(QUEUE)
-    expect(page.locator("#result_list")).to_contain_text('{"to":5,"delay_seconds":0.05}')
+    expect(page.locator(f"{CARD} > .mcp-given dd")).to_have_text(["5", "0.05"])
     picture(page, f"approvals-{scheme}-{width}")
     assert _wide(page)
     calls = visitor.goto("/admin/mcp_app/call/")
@@ -142,7 +143,7 @@ def test_refusal_requires_a_reason_that_the_client_receives(
     page = visitor.goto(QUEUE)
     page.locator("#result_list a", has_text="count").first.click()
     page.get_by_role("button", name="Refuse").click()
-    expect(page.locator("body")).to_contain_text("Give a reason")
+    expect(page.locator("body")).to_contain_text("Enter a reason")
     page.fill("#mcp-reason", "Not during <b>stocktaking</b>")
     page.get_by_role("button", name="Refuse").click()
     expect(page.locator("[data-live-state]")).to_have_text("refused")
@@ -166,19 +167,19 @@ def test_refusing_in_the_row_keeps_the_column_widths(
     before = page.evaluate(columns)
     page.get_by_role("button", name="Refuse count").click()
     asked = page.get_by_role("dialog", name="Refuse count")
-    expect(asked).to_contain_text("Refuse count, asked by")
+    expect(asked).to_contain_text("Refuse count?")
     expect(asked.get_by_text("Reason, shown to the caller")).to_be_visible()
     reason = asked.get_by_label("Reason, shown to the caller")
     expect(reason).to_be_focused()
     assert page.evaluate(columns) == before
-    expect(asked).to_contain_text('"delay_seconds": 0.05')
+    expect(asked.locator(".mcp-given")).to_contain_text("delay_seconds")
     picture(page, f"approvals-refuse-{scheme}-{width}")
-    asked.get_by_role("button", name="Keep it waiting").click()
+    asked.get_by_role("button", name="Keep waiting").click()
     expect(asked).to_be_hidden()
     page.get_by_role("button", name="Refuse count").click()
     reason.fill("not today")
     asked.get_by_role("button", name="Refuse", exact=True).click()
-    expect(page.locator("body")).to_contain_text("The call of count, asked by")
+    expect(page.locator("body")).to_contain_text("The call of count by")
     assert asking.text() == "count was refused by an operator: not today"
     assert visitor.trouble == []
 
@@ -207,9 +208,79 @@ def test_refuse_dialog_is_modal(server: LiveServer, open_page: Visit) -> None:
     expect(asked).to_be_hidden()
     expect(refuse).to_be_focused()
     page.reload()
-    expect(page.locator("#result_list")).to_contain_text('"to":5')
+    expect(page.locator(f"{CARD} > .mcp-given dd").first).to_have_text("5")
     page.get_by_role("button", name="Approve count").click()
     asking.text()
+    assert visitor.trouble == []
+
+
+def test_keys_move_between_calls_and_decide(server: LiveServer, open_page: Visit) -> None:
+    visitor = open_page()
+    asked = [Asking(server.ports[1], number) for number in (1, 2, 3)]
+    page = visitor.goto(QUEUE)
+    cards = page.locator(CARD)
+    expect(cards).to_have_count(3)
+    page.keyboard.press("?")
+    for words in (
+        "approve the selected call",
+        "refuse the selected call",
+        "select the next or previous call",
+    ):
+        expect(page.get_by_role("dialog")).to_contain_text(words)
+    page.keyboard.press("?")
+    page.keyboard.press("a")
+    expect(cards.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    expect(cards.nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    expect(cards.nth(0)).to_be_focused()
+    page.keyboard.press("a")
+    expect(cards).to_have_count(2)
+    assert asked[0].text() == "counted to 1"
+    # The next call is selected.
+    expect(cards.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("r")
+    reason = page.locator("dialog[open] textarea")
+    expect(reason).to_be_focused()
+    page.keyboard.type("a jar of r and k")
+    expect(reason).to_have_value("a jar of r and k")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(cards).to_have_count(1)
+    assert asked[2].text() == "count was refused by an operator: a jar of r and k"
+    page.get_by_role("button", name="Approve count").click()
+    assert asked[1].text() == "counted to 2"
+    expect(page.locator("[data-empty-queue]")).to_be_visible()
+    picture(page, "approvals-empty-light-1440")
+    assert visitor.trouble == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_approval_of_a_destructive_tool_asks_first(
+    scheme: str, width: int, server: LiveServer, open_page: Visit
+) -> None:
+    annotate = "from mcp_app.models import Tool; Tool.objects.filter(name='count').update(annotations={})"
+    stored = "from mcp_app.models import Tool; print(Tool.objects.get(name='count').annotations)"
+    before = server.shell(stored).strip().splitlines()[-1]
+    server.shell(annotate)
+    visitor = open_page(scheme=scheme, width=width)
+    asking = Asking(server.ports[1])
+    page = visitor.goto(QUEUE)
+    approve = page.get_by_role("button", name="Approve count")
+    approve.click()
+    asked = page.get_by_role("dialog", name="Approve count")
+    expect(asked.locator(".mcp-given dd")).to_have_text(["5", "0.05"])
+    expect(asked.get_by_role("button", name="Keep waiting")).to_be_focused()
+    picture(page, f"approvals-approve-{scheme}-{width}")
+    page.mouse.click(4, 4)
+    expect(asked).to_be_hidden()
+    expect(page.locator(CARD)).to_have_count(1)
+    approve.click()
+    asked.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(CARD)).to_have_count(0)
+    assert asking.text() == "counted to 5"
+    server.shell(annotate.replace("{}", before))
     assert visitor.trouble == []
 
 
@@ -223,20 +294,20 @@ def test_queue_reports_changes_and_approves_selected_calls(
     watched = other.goto(QUEUE)
     second = Asking(server.ports[1], 4)
     expect(page.locator("[data-queue-words]")).to_have_text("1 more call waits.", timeout=15_000)
-    expect(page.locator("#result_list")).not_to_contain_text('"to":4')
+    expect(page.locator(CARD)).to_have_count(1)
     picture(page, f"approvals-changed-{scheme}-{width}")
-    page.get_by_role("link", name="Show the queue as it is now").click()
+    page.get_by_role("link", name="Reload").click()
     visitor.drawn()
-    expect(page.locator("#result_list")).to_contain_text('"to":4')
+    expect(page.locator(CARD)).to_have_count(2)
     for box in page.locator("#result_list .action-select").all():
         box.check()
     page.select_option("[name=action]", "approve_calls")
     page.locator("[name=index]").click()
-    expect(page.locator("body")).to_contain_text("Approve all of these")
+    expect(page.locator("body")).to_contain_text("Approve all")
     visitor.drawn()
     picture(page, f"approvals-decide-{scheme}-{width}")
     assert _wide(page)
-    page.get_by_role("button", name="Approve all of these").click()
+    page.get_by_role("button", name="Approve all").click()
     expect(page.locator("body")).to_contain_text("Calls approved: 2.")
     assert "3" in first.text()
     assert "4" in second.text()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -361,6 +361,26 @@ def approve_a_call(at: Operator) -> None:
         at.press(at.button(f"Approve waits_{at.mine}"))
         expect(at.page.locator("body")).to_contain_text("was approved.")
         assert "result" in stream.messages(60)[-1]
+
+
+# The reason is written into the field that has the focus.
+@task(6)
+def approve_three_calls_and_refuse_one(at: Operator) -> None:
+    asked = [{"name": f"waits_{at.mine}", "arguments": {"to": number}} for number in (1, 2, 3, 4)]
+    with closing(at.client("Deneb")) as deneb, ExitStack() as opened:
+        streams = [opened.enter_context(deneb.open_call("tools/call", each)) for each in asked]
+        at.press(at.link("for approval", exact=False))
+        cards = at.page.locator("[data-decision]", has_text=f"waits_{at.mine}")
+        for number in (4, 3, 2):
+            expect(cards).to_have_count(number)
+            at.press(at.button(f"Approve waits_{at.mine}"))
+        at.hands.press(at.button(f"Refuse waits_{at.mine}"))
+        at.hands.write(at.page.locator("dialog[open] textarea"), "needs a photo")
+        at.press(at.button("Refuse"))
+        expect(cards).to_have_count(0)
+        results = [stream.messages(60)[-1]["result"] for stream in streams]
+    assert sorted(result.get("isError", False) for result in results) == [False, False, False, True]
+    assert "needs a photo" in str(results)
 
 
 @task(5)

@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db.models import Count
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.calls.callers import caller_of, names_of
 from mcp_app.admin.markup import badge, span
+from mcp_app.catalogue.effects import Effect, declared_effect
+from mcp_app.catalogue.sources.lookup import rows_of
 from mcp_app.database import clock
 from mcp_app.execution.decisions import objection_to
 from mcp_app.models import Call, Tool
@@ -63,6 +64,14 @@ def time_left(call: Call) -> timedelta | None:
     return call.approval_until - clock.utcnow()
 
 
+class AskedTool(NamedTuple):
+    """The tool of a call as clients see it."""
+
+    title: str
+    description: str
+    effect: Effect
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalCard:
     """The approval of a call for display, with the actions that the user may take."""
@@ -72,9 +81,7 @@ class ApprovalCard:
     waits: bool
     may_decide: bool
     objection: str
-    asked_by: str
-    title: str
-    description: str
+    tool: AskedTool
     before: str
     earlier: list[Call]
     approve_url: str
@@ -95,7 +102,6 @@ def shown(call: Call, request: HttpRequest, site: str) -> ApprovalCard | None:
         waits=waits,
         may_decide=may_decide,
         objection=objection_to(call, request.user) if may_decide else "",
-        asked_by=caller_of(call, names_of([call])),
         **_about(call, waits=waits),
         approve_url=urls[0],
         refuse_url=urls[1],
@@ -103,27 +109,29 @@ def shown(call: Call, request: HttpRequest, site: str) -> ApprovalCard | None:
 
 
 def _about(call: Call, *, waits: bool) -> dict[str, Any]:
-    """Return the tool's title and description as clients see them, and earlier decisions about its calls."""
+    """Return the tool as clients see it, and earlier decisions about its calls."""
     if not waits:
-        return {"title": "", "description": "", "before": "", "earlier": []}
-    title, description = described([call.tool]).get(call.tool, ("", ""))
+        return {"tool": NOT_SHOWN, "before": "", "earlier": []}
     decided = Call.objects.filter(tool=call.tool, decision__in=DECIDED).select_related("user", "decided_by")
     newest = decided.defer("arguments", "answer", "meta", "session_fields").order_by("-decided_at")
     return {
-        "title": title,
-        "description": description,
+        "tool": asked_tools([call.tool]).get(call.tool, NOT_SHOWN),
         "before": Earlier([call]).words(call),
         "earlier": list(newest[:NEWEST]),
     }
 
 
-def described(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Map each tool name to the title and description that clients see."""
+NOT_SHOWN: Final = AskedTool("", "", Effect.UNKNOWN)
+
+
+def asked_tools(names: Iterable[str]) -> dict[str, AskedTool]:
+    """Map each tool name to the tool as clients see it, in one query."""
     found = {}
-    for tool in Tool.objects.filter(name__in=set(names)):
+    for tool in rows_of(Tool).filter(name__in=set(names)):
         definition = tool.definition if isinstance(tool.definition, dict) else {}
         title = tool.title or str(definition.get("title") or "")
-        found[tool.name] = (title, tool.description or str(definition.get("description") or ""))
+        description = tool.description or str(definition.get("description") or "")
+        found[tool.name] = AskedTool(title, description, declared_effect(tool))
     return found
 
 
@@ -144,15 +152,27 @@ class Earlier:
             self._of_tool[tool, decision] += number
 
     def words(self, call: Call) -> str:
-        """Return text such as ``12 approved, 1 refused; of the same person 3 approved, 0 refused``.
+        """Return the earlier decisions about the user's calls of the tool, followed by those about others.
 
-        Returns "" if no call of the tool has been decided.
+        An example is ``approved 3 times before, refused once · other users: approved twice``. If the user of
+        the call is unknown, the decisions about all calls of the tool count.
         """
-        all_of_it = [self._of_tool[call.tool, word] for word in DECIDED]
-        if not any(all_of_it):
-            return ""
-        theirs = [self._of_user[call.tool, call.user_id, word] for word in DECIDED]
-        words = "{} approved, {} refused".format
-        if call.user_id is None or theirs == all_of_it:
-            return words(*all_of_it)
-        return f"{words(*all_of_it)}; of the same person {words(*theirs)}"
+        tool, user = call.tool, call.user_id
+        of_all = [self._of_tool[tool, word] for word in DECIDED]
+        own = of_all if user is None else [self._of_user[tool, user, word] for word in DECIDED]
+        others = [every - each for every, each in zip(of_all, own, strict=True)]
+        shown = _times(own, "before") or "first request"
+        return f"{shown} · other users: {_times(others)}" if any(others) else shown
+
+
+def _times(numbers: Iterable[int], when: str = "") -> str:
+    """Return text such as ``approved 3 times before, refused once``. ``when`` follows the first number."""
+    said = [
+        f"{decision} {_ONCE.get(number, f'{number} times')}"
+        for decision, number in zip(DECIDED, numbers, strict=True)
+        if number
+    ]
+    return ", ".join([f"{said[0]} {when}".rstrip(), *said[1:]]) if said else ""
+
+
+_ONCE: Final = {1: "once", 2: "twice"}

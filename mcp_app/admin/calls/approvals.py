@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import Case, F, QuerySet, TextField, Value, When
 from django.db.models.functions import Length
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
-from django.urls import URLPattern, path
+from django.template.loader import render_to_string
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.calls.approval import (
+    NOT_SHOWN,
     TONES,
+    AskedTool,
     Earlier,
+    asked_tools,
     decision_of,
-    described,
     time_left,
     waited_for_approval,
 )
 from mcp_app.admin.calls.argument_search import HELP, OLDEST_FIRST, telling
-from mcp_app.admin.calls.callers import STORED_CLIENT, caller_of, client_of, names_of
+from mcp_app.admin.calls.callers import STORED_CLIENT, caller_link, caller_of, client_of, names_of
 from mcp_app.admin.calls.decisions import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
+from mcp_app.admin.calls.given import given
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.long_lists import among_newest
-from mcp_app.admin.markup import badge, span
-from mcp_app.admin.timeline import pane
+from mcp_app.admin.markup import badge, relative, span
 from mcp_app.auth.api_keys import login_name
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.interface.text import marked, visible
-from mcp_app.models import Approval, Call
+from mcp_app.models import Approval, Call, Tool
 from mcp_app.protocol.call_state import State
 
 LINE_CHARACTERS = 200
-ABOUT_CHARACTERS = 120
 MOST_WATCHED = 500
 
 
@@ -67,6 +72,25 @@ class DecisionFilter(admin.SimpleListFilter):
                 return queryset.filter(decision=word)
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The data of a list of calls that is read for all of them together.
+
+    ``described`` is the first call of each tool, which describes the tool.
+    """
+
+    names: dict[str, str]
+    tools: dict[str, AskedTool]
+    described: dict[str, UUID]
+    earlier: Earlier
+    objected: dict[UUID, str]
+
+
+def _shared(call: Approval) -> _Shared:
+    found: _Shared = vars(call)["shared"]
+    return found
+
+
 @admin.register(Approval)
 class ApprovalAdmin(DecidingAdmin):
     """The approval queue: the caller, tool and times of each call, and the buttons to decide."""
@@ -75,7 +99,7 @@ class ApprovalAdmin(DecidingAdmin):
     list_filter = (DecisionFilter, "accepted_at")
     list_select_related = ("user", "decided_by")
     search_fields = ("tool", "principal", login_name("user"), "session_id")
-    search_help_text = f"Tool, who, session id, {HELP}"
+    search_help_text = f"Tool, user, session id, {HELP}"
     change_list_template = "mcp_admin/approvals.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Approval]:
@@ -111,88 +135,60 @@ class ApprovalAdmin(DecidingAdmin):
         return found, repeats
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns. The list of waiting calls has buttons if the user may decide."""
-        about = ("asker", "shown_arguments", "before")
+        """Return one column of cards for the waiting calls, and several columns for decided calls."""
         if request.GET.get("decision"):
-            return ("tool_name", *about, "since", "waited", "shown_decision")
-        decides = (self._decide_column(request),) if self.has_decide_permission(request) else ()
-        return ("tool_name", *decides, *about, "waited", "left")
+            return ("tool_name", "asker", "shown_arguments", "before", "since", "waited", "shown_decision")
+        return (self._card_column(request),)
 
-    def _decide_column(self, request: HttpRequest) -> Callable[[Approval], SafeString]:
-        @admin.display(description="decide")
-        def decide(call: Approval) -> SafeString:
-            if call.state != State.APPROVAL_NEEDED:
-                return SafeString("")
-            objection = getattr(call, "objected", {}).get(call.pk, "")
-            approve = format_html(
-                '<button class="mcp-button mcp-primary" type="submit" formnovalidate'
-                ' formaction="{}" aria-label="{}">Approve</button> ',
-                self._in_row(request, "approve", call),
-                f"Approve {marked(call.tool)}",
-            )
-            refuse = self._refuse_in_row(request, call)
-            if objection:
-                return format_html('<div><span class="mcp-dim">{}</span> {}</div>', objection, refuse)
-            return format_html('<span class="mcp-buttons mcp-tight">{}{}</span>', approve, refuse)
+    def _card_column(self, request: HttpRequest) -> Callable[[Approval], SafeString]:
+        decides = self.has_decide_permission(request)
 
-        return decide
+        @admin.display(description="waiting calls")
+        def card(call: Approval) -> SafeString:
+            shared = _shared(call)
+            context = {
+                "call": call,
+                "name": marked(call.tool),
+                "call_url": self.call_url(call.pk),
+                "tool": shared.tools.get(call.tool, NOT_SHOWN),
+                "describes": shared.described[call.tool] == call.pk,
+                "given": given(arguments_of(call)),
+                "caller": caller_link(call, shared.names, request.user),
+                "client": client_of(call),
+                "before": shared.earlier.words(call),
+                "since": relative(call.accepted_at),
+                "left": span(time_left(call)),
+                "decides": decides and call.state == State.APPROVAL_NEEDED,
+                "objection": shared.objected.get(call.pk, ""),
+                "approve_url": self._in_row(request, "approve", call),
+                "refuse_url": self._in_row(request, "refuse", call),
+                "reason_field": reason_field(call),
+                "longest_reason": LONGEST_REASON,
+            }
+            return render_to_string("mcp_admin/approval_card.html", context)
+
+        return card
 
     def _in_row(self, request: HttpRequest, verb: str, call: Approval) -> str:
-        """Return the address to which a row's button posts. Its response redirects to the list."""
+        """Return the address to which a card's button posts. Its response redirects to the list."""
         address = self.with_filters(request, self.page_url(verb, call))
         return f"{address}{'&' if '?' in address else '?'}from_queue=1"
-
-    def _refuse_in_row(self, request: HttpRequest, call: Approval) -> SafeString:
-        # A modal dialog keeps the widths of the columns and blocks the page behind it. The reason is a
-        # textarea, because Enter in a text input would press the first button of the form, which approves a
-        # call.
-        return format_html(
-            '<button class="mcp-button" type="button" command="show-modal" commandfor="{0}" aria-label="{1}">'
-            'Refuse…</button><dialog class="mcp-refuse" id="{0}" closedby="any" aria-label="{1}">'
-            "<p><strong>{1}</strong>, asked by {2}</p>{6}"
-            '<label for="{3}">Reason, shown to the caller</label>'
-            '<textarea class="mcp-input" id="{3}" name="{3}" rows="2" maxlength="{4}" autofocus></textarea>'
-            '<p class="mcp-buttons">'
-            '<button class="mcp-button mcp-danger" type="submit" formnovalidate formaction="{5}">'
-            "Refuse</button>"
-            '<button class="mcp-button" type="button" command="close" commandfor="{0}">'
-            "Keep it waiting</button></p></dialog>",
-            f"refuse-{call.pk}",
-            f"Refuse {marked(call.tool)}",
-            visible(caller_of(call, getattr(call, "names", {}))),
-            reason_field(call),
-            LONGEST_REASON,
-            self._in_row(request, "refuse", call),
-            self._whole_arguments(call),
-        )
-
-    def _whole_arguments(self, call: Approval) -> SafeString:
-        """Return the redacted arguments on several lines. If they are too long, return a link to the call."""
-        if shown := pane(arguments_of(call), LONGEST_ARGUMENTS * 2):
-            return format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', shown.html)
-        address, words = (
-            self.call_url(call.pk),
-            "The arguments are too long for a list: read them on its page.",
-        )
-        return format_html('<p><a class="mcp-link" href="{}">{}</a></p>', address, words)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         """Order waiting calls by expiry, the earliest first, and decided calls by time, the newest first."""
         return ("-accepted_at",) if request.GET.get("decision") else ("approval_until",)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Attach names, tool descriptions, earlier decisions and objections to the calls in the list."""
+        """Attach the shared data of the list to its calls."""
         changelist = super().get_changelist_instance(request)
         calls = list(changelist.result_list)
         waiting = [call for call in calls if call.state == State.APPROVAL_NEEDED]
-        shared = {
-            "names": names_of(calls),
-            "described": described(call.tool for call in calls),
-            "earlier": Earlier(calls),
-            "objected": objections(waiting, request.user),
-        }
+        first = {call.tool: call.pk for call in reversed(calls)}
+        shared = _Shared(
+            names_of(calls), asked_tools(first), first, Earlier(calls), objections(waiting, request.user)
+        )
         for call in changelist.result_list:
-            vars(call).update(shared)
+            vars(call)["shared"] = shared
         return changelist
 
     def has_view_permission(self, request: HttpRequest, obj: Approval | None = None) -> bool:
@@ -203,31 +199,28 @@ class ApprovalAdmin(DecidingAdmin):
 
     @admin.display(description="tool", ordering="tool")
     def tool_name(self, call: Approval) -> SafeString:
-        """Return the tool's name as a link to the call, followed by title and description."""
-        title, description = getattr(call, "described", {}).get(call.tool, ("", ""))
-        about = ": ".join(filter(None, (title, description.partition("\n")[0])))
+        """Return the tool's name as a link to the call, followed by its title."""
         return format_html(
             '<span><a class="mcp-link" href="{}">{}</a>{} <span class="mcp-dim">{}</span></span>',
             self.call_url(call.pk),
             visible(call.tool),
             format_html(" {}", badge("four eyes")) if call.four_eyes else "",
-            visible(about if len(about) <= ABOUT_CHARACTERS else about[:ABOUT_CHARACTERS] + "…"),
+            visible(_shared(call).tools.get(call.tool, NOT_SHOWN).title),
         )
 
     @admin.display(description="before")
     def before(self, call: Approval) -> str:
-        """Return the counts of earlier decisions about calls of this tool."""
-        earlier: Earlier | None = getattr(call, "earlier", None)
-        return (earlier.words(call) if earlier else "") or "no call of this tool was decided before"
+        """Return the earlier decisions about calls of this tool."""
+        return _shared(call).earlier.words(call)
 
-    @admin.display(description="asked by", ordering=login_name("user"))
+    @admin.display(description="user", ordering=login_name("user"))
     def asker(self, call: Approval) -> SafeString:
-        """Return the user who owns the credential, the client's name, and the principal."""
+        """Return the user who owns the credential, and the client's name."""
         return format_html(
-            '{} <span class="mcp-dim">{} · {}</span>',
-            visible(caller_of(call, getattr(call, "names", {}))),
+            '<span><span title="{}">{}</span> <span class="mcp-dim">{}</span></span>',
+            marked(call.principal),
+            visible(caller_of(call, _shared(call).names)),
             visible(client_of(call)),
-            visible(call.principal),
         )
 
     @admin.display(description="arguments")
@@ -246,12 +239,7 @@ class ApprovalAdmin(DecidingAdmin):
     @admin.display(description="waited")
     def waited(self, call: Approval) -> SafeString:
         """Return how long the call waited for its decision."""
-        return format_html('<span class="mcp-time">{}</span>', span(waited_for_approval(call)))
-
-    @admin.display(description="expires in", ordering="approval_until")
-    def left(self, call: Approval) -> SafeString:
-        """Return the time until the approval expires."""
-        return format_html('<span class="mcp-time">{}</span>', span(time_left(call)))
+        return format_html('<span class="mcp-length">{}</span>', span(waited_for_approval(call)))
 
     @admin.display(description="decision", ordering="decision")
     def shown_decision(self, call: Approval) -> SafeString:
@@ -276,8 +264,16 @@ class ApprovalAdmin(DecidingAdmin):
         if not self.has_view_permission(request):
             raise PermissionMissing("mcp_app.view_call")
         watched = "" if request.GET.get("decision") else " ".join(_waiting_ids())
-        context = {"live_url": self.page_url("live"), "watched": watched, **(extra_context or {})}
-        return super().changelist_view(request, {**context, "watches": not request.GET.get("decision")})
+        context = {
+            "live_url": self.page_url("live"),
+            "watched": watched,
+            "watches": not request.GET.get("decision"),
+            "is_narrowed": bool(request.GET),
+            "skin": HAS_UNFOLD,
+            "tools_url": reverse(f"{self.admin_site.name}:mcp_app_tool_changelist"),
+            "may_see_tools": self.may_open(request, Tool),
+        }
+        return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def live_view(self, request: HttpRequest) -> HttpResponse:
         """Return the ids of the waiting calls as JSON. The queue's page polls this address."""

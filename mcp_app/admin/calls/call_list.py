@@ -11,6 +11,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.forms import Media
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -37,14 +38,16 @@ from mcp_app.admin.calls.call_page import (
     stopped_by,
     waited,
 )
-from mcp_app.admin.calls.callers import STORED_CLIENT, client_name, client_of
+from mcp_app.admin.calls.callers import STORED_CLIENT, caller_link, client_name, client_of
+from mcp_app.admin.calls.decisions import LONGEST_ARGUMENTS, WHOLE
+from mcp_app.admin.calls.given import Given, given
 from mcp_app.admin.calls.queues import box
 from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.long_lists import LongListAdmin
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.api_keys import login_name
 from mcp_app.auth.principal_names import principal_names
-from mcp_app.execution.call_log import read_position
+from mcp_app.execution.call_log import read_position, redactor
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.interface.text import marked, visible
@@ -69,7 +72,7 @@ class CallStateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("open", "not over"), *((state.value, shown_state(state)) for state in State)]
+        return [("open", "not finished"), *((state.value, shown_state(state)) for state in State)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
         if self.value() == "open":
@@ -127,11 +130,16 @@ class CallAdmin(LongListAdmin[Call]):
     list_display_links = ("tool_name",)
     list_filter = (CallStateFilter, OutcomeFilter, CallToolFilter, "accepted_at")
     search_fields = ("tool", "principal", login_name("user"), "session_id", "worker", "id")
-    search_help_text = f"Tool, who, call or session id, {HELP}"
+    search_help_text = f"Tool, user, call or session id, {HELP}"
     newest_by = "accepted_at"
     sortable_by = ("tool_name", "who", "client", "accepted")  # The columns that have an index.
     actions = ("stop_calls", "retry_calls")
     change_list_template = "mcp_admin/calls.html"
+
+    @property
+    def media(self) -> Media:
+        """Add the style of arguments."""
+        return super().media + Media(css={"all": ["mcp_app/decide.css"]})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
         """Defer large columns, and annotate each call with True if the user may open its session."""
@@ -183,7 +191,7 @@ class CallAdmin(LongListAdmin[Call]):
             '<div class="mcp-badges">{}</div>', format_html_join(" ", "{}", ((each,) for each in said))
         )
 
-    who = who_column()
+    who = who_column("user")
 
     @admin.display(description="client", ordering="session_id")
     def client(self, call: Call) -> SafeString:
@@ -223,7 +231,7 @@ class CallAdmin(LongListAdmin[Call]):
     def stop_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
         """Cancel each selected call that has not finished."""
         stopped = [cancel_call(call_id=call.pk, actor=request.user) for call in queryset]
-        text = f"Asked to cancel: {sum(stopped)}. Over already: {stopped.count(False)}."
+        text = f"Cancelled: {sum(stopped)}. Already finished: {stopped.count(False)}."
         self.message_user(request, text, messages.SUCCESS if any(stopped) else messages.INFO)
 
     @admin.action(description="Retry selected as new calls", permissions=["operate"])
@@ -242,10 +250,10 @@ class CallAdmin(LongListAdmin[Call]):
         if cancel_call(call_id=call.pk, actor=request.user):
             over = Call.objects.filter(pk=call.pk, state__in=TERMINAL).exists()
             # The call may finish before the user reads the message. The wording is true in both cases.
-            later = "You cancelled the call: its state says when it is over."
+            later = "The call is being cancelled."
             self.message_user(request, "The call is cancelled." if over else later, messages.SUCCESS)
         else:
-            self.message_user(request, "The call was over already.", messages.INFO)
+            self.message_user(request, "The call has already finished.", messages.INFO)
 
     @object_button("retry", "operate")
     def retry_one(self, request: HttpRequest, call: Call) -> HttpResponse | None:
@@ -256,7 +264,7 @@ class CallAdmin(LongListAdmin[Call]):
             self.message_user(request, marked(refused), messages.WARNING)
             return None
         waits = Call.objects.filter(pk=new, state=State.APPROVAL_NEEDED).exists()
-        text = "This is the new call; it waits for approval." if waits else "This is the new call."
+        text = "This is the new call. It waits for approval." if waits else "This is the new call."
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(reverse(self.url_name("change"), args=[new]))
 
@@ -282,7 +290,7 @@ class CallAdmin(LongListAdmin[Call]):
         call.refresh_from_db(fields=LARGE)
         whole = "all" in request.GET
         may_operate = self.has_operate_permission(request)
-        live_now = live(call)
+        live_now, names = live(call), principal_names([call.principal])
         context = {
             **self.object_context(request, f"Background call of {marked(call.tool)[:60]}", call),
             "call": call,
@@ -293,7 +301,9 @@ class CallAdmin(LongListAdmin[Call]):
             "is_unsent": is_unsent(call),
             "content": content(call, whole=whole),
             "failure": failure_of(call) if request.user.has_perm("mcp_app.view_message") else None,
-            "who": principal_names([call.principal])[call.principal],
+            "who": names[call.principal],
+            "caller": caller_link(call, names, request.user),
+            "given": self._given(call),
             "approval": shown_approval(call, request, self.admin_site.name),
             "longest_reason": LONGEST_REASON,
             "trace": read(orjson.loads(call.meta)),
@@ -311,6 +321,12 @@ class CallAdmin(LongListAdmin[Call]):
             "retry_url": self.page_url("retry", call) + "?from_page=1",
         }
         return TemplateResponse(request, "mcp_admin/call.html", context)
+
+    def _given(self, call: Call) -> Given | None:
+        """Return the arguments of a call that waits, or None if they are too long to be listed."""
+        if call.state != State.APPROVAL_NEEDED or len(call.arguments) > LONGEST_ARGUMENTS:
+            return None
+        return given(redactor().message(call.arguments.encode("utf-8", "replace"), WHOLE))
 
     def _messages_url(self, call: Call) -> str:
         asked = {"session": asked_in(call), "request_id": request_id_of(call)[:120]}

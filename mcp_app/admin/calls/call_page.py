@@ -38,7 +38,7 @@ TOOL_ERROR = "tool_error"
 # A stored answer is redacted before it is truncated, because a truncated secret might not be recognized.
 WHOLE = 1 << 30
 AROUND = timedelta(minutes=1)  # The clocks of two machines may differ slightly.
-AWAY = "Redis is away: what the call says is not shown now."
+AWAY = "Redis is unavailable: the log of the call cannot be shown."
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def lease_text(call: Call) -> str:
     left = database_clock.lease_remaining(call.lease_until)
     if left is None:
         return "-"
-    return f"{span(left)} left" if timedelta() < left <= timedelta(seconds=LONGEST_LEASE) else "run out"
+    return f"{span(left)} left" if timedelta() < left <= timedelta(seconds=LONGEST_LEASE) else "expired"
 
 
 def live(call: Call, after: Position | None = None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
+from django.forms import Media
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -16,8 +17,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
+from mcp_app.admin.calls.approval import NOT_SHOWN, AskedTool, asked_tools
 from mcp_app.admin.calls.callers import caller_of, client_of, names_of
-from mcp_app.admin.timeline import Pane, pane
+from mcp_app.admin.calls.given import Given, given
+from mcp_app.admin.markup import relative
 from mcp_app.execution.call_log import redactor
 from mcp_app.execution.decisions import DecisionRefused, approve_call, objections, refuse_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
@@ -35,6 +38,11 @@ class DecidingAdmin(RowPageAdmin[Approval]):
     """Base class of the approval queue: the bulk actions, and the buttons that decide a single call."""
 
     actions = ("approve_calls", "refuse_calls")
+
+    @property
+    def media(self) -> Media:
+        """Add the style of the cards and the keys that decide."""
+        return super().media + Media(css={"all": ["mcp_app/decide.css"]}, js=["mcp_app/decide.js"])
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         """Return True if the user may approve and refuse calls."""
@@ -66,12 +74,11 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         return HttpResponseRedirect(self.call_url(call.pk))
 
     def _consequence(self, verb: str, call: Approval) -> SafeString:
-        """Return the message after a decision. After an approval, it has a link to cancel the call."""
+        """Return the message after a decision. An approved call can be cancelled on the linked page."""
         who, tool = marked(caller_of(call, names_of([call]))), marked(call.tool)
         if verb == "refuse":
-            return format_html("The call of {}, asked by {}, was refused.", tool, who)
-        words = "The call of {}, asked by {}, was approved."
-        words += ' <a href="{}">Cancel it</a> there as long as it is not over.'
+            return format_html("The call of {} by {} was refused.", tool, who)
+        words = 'The call of {} by {} was approved. <a class="mcp-link" href="{}">View call</a>'
         return format_html(words, tool, who, self.call_url(call.pk))
 
     @admin.action(description="Approve selected calls", permissions=["decide"])
@@ -89,7 +96,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
     ) -> HttpResponse | None:
         asked_before = request.POST.get("decided") == verb
         if asked_before and verb == "refuse" and not request.POST.get("reason", "").strip():
-            self.message_user(request, "Give a reason: the callers will see it.", messages.WARNING)
+            self.message_user(request, "Enter a reason. The callers see it.", messages.WARNING)
         elif asked_before:
             self._decide_chosen(request, verb)
             return None
@@ -109,17 +116,21 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         """Show the selected calls on the confirmation page."""
         chosen = list(queryset.filter(state=State.APPROVAL_NEEDED)[:MOST_AT_ONCE])
         if not chosen:
-            self.message_user(request, "None of them waits any more.", messages.INFO)
+            self.message_user(request, "None of these calls waits any longer.", messages.INFO)
             return None
         names, objected = names_of(chosen), objections(chosen, request.user)
+        tools = asked_tools(call.tool for call in chosen)
         context = {
             **self.object_context(request, f"{verb.capitalize()} {len(chosen)} calls"),
             "verb": verb,
             "calls": [
                 _Looked(
                     call,
+                    self.call_url(call.pk),
                     f"{caller_of(call, names)}, {client_of(call)}",
-                    pane(arguments_of(call), LONGEST_ARGUMENTS * 2),
+                    tools.get(call.tool, NOT_SHOWN),
+                    relative(call.accepted_at),
+                    given(arguments_of(call)),
                     objected[call.pk],
                 )
                 for call in chosen
@@ -134,11 +145,14 @@ class DecidingAdmin(RowPageAdmin[Approval]):
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """A call on the confirmation page. ``arguments`` is None if the arguments are too long for the page."""
+    """A call on the confirmation page. ``given`` is None if the arguments are too long for the page."""
 
     call: Approval
+    url: str
     asked_by: str
-    arguments: Pane | None
+    tool: AskedTool
+    since: SafeString
+    given: Given | None
     objection: str
 
 

@@ -13,6 +13,11 @@
     ["?", "show or close this list"],
   ];
   const LOG = [["m", "go to the messages of this page"]];
+  const QUEUE = [
+    ["j, k", "select the next or previous call"],
+    ["a", "approve the selected call"],
+    ["r", "refuse the selected call"],
+  ];
   const CONSOLE = [
     ["↓, ↑", "select the next or previous message"],
     ["Enter", "open the selected message"],
@@ -50,6 +55,7 @@
     close.addEventListener("click", () => made.close());
     const log = document.querySelector(MESSAGE) ? LOG : [];
     made.append(title, list([...EVERYWHERE, ...log]));
+    if (document.querySelector("[data-decision]")) made.append(list(QUEUE));
     if (document.getElementById("mcp-lines")) made.append(list(CONSOLE));
     made.append(close);
     document.body.append(made);

@@ -79,7 +79,9 @@ def _decide(client: Client, verb: str, call: Call, reason: str = "") -> str:
 
 def test_approval_queue_redacts_arguments_and_shows_time_left(root: Client, seeded: Seed) -> None:
     text = _read(root, QUEUE)
-    assert '{"book":"Dune","token":"[redacted]","shelves":[1,2,3]}' in text
+    assert "bookDune" in text
+    assert "token[redacted]" in text
+    assert "shelves[1,2,3]" in text
     assert "hunter2" not in text
     assert "19 h 59 min" in text
     assert "four eyes" in text
@@ -137,7 +139,7 @@ def test_approval_queue_query_count_is_constant_and_omits_long_arguments(root: C
     assert "too long for a list" in text
     assert "palaver" not in text
     looked_at = root.post(QUEUE, {"action": "approve_calls", "_selected_action": [long.pk]}).content.decode()
-    assert "read them on the call's own" in looked_at
+    assert "too long for a list" in looked_at
 
 
 def test_approved_call_is_enqueued_and_audited_with_the_decider(decider: Client, seeded: Seed) -> None:
@@ -145,7 +147,7 @@ def test_approved_call_is_enqueued_and_audited_with_the_decider(decider: Client,
     queued = waiting("celery")
     text = _decide(decider, "approve", call, "  looks right ")
     # The user's name is not asserted: seed rows name users by id, and ids differ on PostgreSQL.
-    assert re.search(r"The call of discard, asked by .+, was approved\.", unescape(text))
+    assert re.search(r"The call of discard by .+ was approved\.", unescape(text))
     call.refresh_from_db()
     assert (call.state, call.decision, call.decision_reason) == ("accepted", "approved", "looks right")
     assert call.decided_by == seeded.viewer
@@ -160,12 +162,12 @@ def test_approved_call_is_enqueued_and_audited_with_the_decider(decider: Client,
 
 def test_queue_row_shows_earlier_decisions_and_refuses_with_a_reason(decider: Client, seeded: Seed) -> None:
     call, now = seeded.undecided_call, timezone.now()
-    assert "no call of this tool was decided before" in _read(decider, QUEUE)
+    assert "first request" in _read(decider, QUEUE)
     decided = {"tool": call.tool, "state": "completed", "decided_at": now, "finished_at": now}
     words = {"decision_reason": "like every week", "decided_by": seeded.root}
     undecided_call(call.session_id, 60, user=call.user, decision="approved", **words, **decided)
     undecided_call(call.session_id, 61, user=seeded.viewer, decision="refused", **decided)
-    said = "1 approved, 1 refused; of the same person 1 approved, 0 refused"
+    said = "approved once before · other users: refused once"
     assert said in _read(decider, QUEUE)
     text = _read(decider, page("call", "change", call.pk))
     assert said in text
@@ -173,7 +175,7 @@ def test_queue_row_shows_earlier_decisions_and_refuses_with_a_reason(decider: Cl
     assert "like every week" in text
     address = f"{page('approval', 'refuse', call.pk)}?from_queue=1"
     other = {f"reason-{uuid4()}": "of another row"}
-    assert "Give a reason" in decider.post(address, other, follow=True).content.decode()
+    assert "Enter a reason" in decider.post(address, other, follow=True).content.decode()
     answer = decider.post(address, {**other, f"reason-{call.pk}": "not now"}, follow=True)
     assert answer.request["PATH_INFO"] == QUEUE
     call.refresh_from_db()
@@ -188,7 +190,7 @@ def test_bulk_decision_page_lists_its_consequences(decider: Client, seeded: Seed
     chosen = {"_selected_action": [str(seeded.undecided_call.pk), str(other.pk)]}
     looked_at = decider.post(QUEUE, {"action": "approve_calls", **chosen}).content.decode()
     assert "1 call will run" in looked_at
-    assert "the others are left alone" in looked_at
+    assert "You may not approve the others" in looked_at
     looked_at = decider.post(QUEUE, {"action": "refuse_calls", **chosen}).content.decode()
     assert "2 calls will end with an error" in looked_at
 
@@ -197,7 +199,7 @@ def test_refused_call_returns_the_reason_without_the_decider(decider: Client, se
     call = seeded.undecided_call
     text = _decide(decider, "refuse", call, "Dune is not ours")
     # The user's name is not asserted: seed rows name users by id, and ids differ on PostgreSQL.
-    assert re.search(r"The call of discard, asked by .+, was refused\.", unescape(text))
+    assert re.search(r"The call of discard by .+ was refused\.", unescape(text))
     # The outcome is one word, on the call's page and in the list of calls.
     listed = decider.get(page("call", "changelist")).content.decode()
     assert ">refused</span>" in text
@@ -215,7 +217,7 @@ def test_refused_call_returns_the_reason_without_the_decider(decider: Client, se
 
 @pytest.mark.parametrize("reason", ["", "  \n ", "\0"])
 def test_refusal_requires_a_reason(reason: str, decider: Client, seeded: Seed) -> None:
-    assert "Give a reason" in _decide(decider, "refuse", seeded.undecided_call, reason)
+    assert "Enter a reason" in _decide(decider, "refuse", seeded.undecided_call, reason)
     assert _listed(decider) != []
     assert Call.objects.get(pk=seeded.undecided_call.pk).state == "approval_needed"
 
@@ -298,7 +300,7 @@ def test_bulk_decision_needs_confirmation(verb: str, state: str, decider: Client
     chosen = {"action": f"{verb}_calls", "_selected_action": [seeded.undecided_call.pk, other.pk]}
     looked_at = decider.post(QUEUE, chosen)
     text = "".join(Page(looked_at.content.decode()).read)
-    assert '"book": "Dune"' in text
+    assert "bookDune" in text
     assert "shred" in text
     assert Call.objects.filter(state="approval_needed").count() == 3
     done = decider.post(QUEUE, {**chosen, "decided": verb, "reason": "as agreed"}, follow=True)
@@ -312,8 +314,8 @@ def test_bulk_decision_needs_confirmation(verb: str, state: str, decider: Client
 def test_bulk_refusal_without_reason_asks_again(decider: Client, seeded: Seed) -> None:
     chosen = {"action": "refuse_calls", "_selected_action": [seeded.undecided_call.pk], "decided": "refuse"}
     answer = decider.post(QUEUE, {**chosen, "reason": " "})
-    assert "Give a reason" in answer.content.decode()
-    assert "Refuse all of these" in answer.content.decode()
+    assert "Enter a reason" in answer.content.decode()
+    assert "Refuse all" in answer.content.decode()
 
 
 def test_bulk_decision_skips_and_lists_decided_calls(decider: Client, seeded: Seed) -> None:
@@ -326,7 +328,10 @@ def test_bulk_decision_skips_and_lists_decided_calls(decider: Client, seeded: Se
     assert f"Left alone: {call.pk}. root has refused this call already" in text
     assert "There is no such call any more." in text
     looked_at = {"action": "approve_calls", "_selected_action": [call.pk]}
-    assert "None of them waits any more." in decider.post(QUEUE, looked_at, follow=True).content.decode()
+    assert (
+        "None of these calls waits any longer."
+        in decider.post(QUEUE, looked_at, follow=True).content.decode()
+    )
 
 
 def test_call_page_shows_its_approval_state(decider: Client, seeded: Seed) -> None:
@@ -434,7 +439,7 @@ def test_retried_call_needs_approval_by_another_user(decider: Client, seeded: Se
     Call.objects.filter(pk=seeded.call.pk).update(user=seeded.root, decision="approved")
     queued = waiting("celery")
     text = decider.post(page("call", "retry", seeded.call.pk), follow=True).content.decode()
-    assert "This is the new call; it waits for approval." in text
+    assert "This is the new call. It waits for approval." in text
     new = Call.objects.get(retry_of=seeded.call.pk, session_id__startswith="operator-")
     assert (new.state, new.decision, new.enqueued_at, new.retried_by) == (
         "approval_needed", "", None, seeded.viewer,
