@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
+from mcp_app import conf
+
 Network = IPv4Network | IPv6Network
 
 PAGE_TYPES = frozenset(
@@ -32,14 +34,21 @@ class EgressRefused(EgressError):
 
 
 class EgressFailed(EgressError):
-    """A failure of the network or of the other server."""
+    """A failure of the network or of the other server.
+
+    ``sent`` is False if no byte of the request left this server.
+    """
+
+    def __init__(self, text: str, *, sent: bool = True) -> None:
+        super().__init__(text)
+        self.sent = sent
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Limits of one fetch: sizes in bytes, times in seconds. By default no private address is reachable."""
 
-    ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
+    ports: frozenset[int] | range = frozenset({80, 443, 8080, 8443})
     allow: frozenset[Network] = frozenset()
     # None allows any type, for callers that need only the status.
     content_types: frozenset[str] | None = PAGE_TYPES
@@ -49,7 +58,31 @@ class Policy:
     seconds: float = 20.0
     connect_seconds: float = 5.0
     max_url_characters: int = 2_048
+    # Requests to one origin at once, for requests over kept connections.
+    concurrent: int = 20
     user_agent: str = "django-mcp"
+
+
+ANY_PORT = range(1, 65_536)
+
+
+def entered(*, seconds: float, max_bytes: int) -> Policy:
+    """Return the policy for an address that an administrator entered: any port, and no redirect.
+
+    Private networks are reached only if ``MCP["EGRESS_ALLOW"]`` names them. The caller checks the answer's
+    type.
+    """
+    return Policy(
+        ports=ANY_PORT,
+        allow=networks(conf.get().egress_allow),
+        content_types=None,
+        max_redirects=0,
+        max_raw_bytes=max_bytes,
+        max_bytes=max_bytes,
+        seconds=seconds,
+        connect_seconds=min(seconds, 5.0),
+        max_url_characters=16_384,
+    )
 
 
 def networks(texts: list[str] | tuple[str, ...] | frozenset[str]) -> frozenset[Network]:

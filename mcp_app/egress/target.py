@@ -47,9 +47,16 @@ class Target:
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == _DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
 
-    def at(self, address: str) -> httpx2.URL:
-        """Return the URL with the checked address in place of the name, so that it is not resolved again."""
-        return self.url.copy_with(host=address, port=self.port, fragment=None)
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port, in one spelling."""
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def is_inside(self) -> bool:
+        """True for a name or address that is not on the public internet."""
+        literal = parse(self.host)
+        return _is_inside_name(self.host) if literal is None else not is_public(literal)
 
 
 def read(url: httpx2.URL | str, policy: Policy) -> Target:
@@ -61,7 +68,7 @@ def read(url: httpx2.URL | str, policy: Policy) -> Target:
         raise EgressRefused("The address holds a user name or password. Give it without the part before '@'.")
     port = _DEFAULT_PORTS[parsed.scheme] if parsed.port is None else parsed.port
     if port not in policy.ports:
-        ports = ", ".join(str(number) for number in sorted(policy.ports))
+        ports = ", ".join(map(str, sorted(policy.ports)))
         raise EgressRefused(f"Port {port} is not open for fetching. Use one of: {ports}.")
     return Target(parsed, parsed.scheme, _host(parsed), port)
 

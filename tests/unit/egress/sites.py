@@ -93,3 +93,89 @@ class Names:
         seen = sum(1 for name, _ in self.lookups if name == host)
         self.lookups.append((host, port))
         return answers[min(seen, len(answers) - 1)]
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One received request. ``connection`` counts from 0."""
+
+    connection: int
+    line: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key.lower() == name), None)
+
+
+Handle = Callable[[Heard, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass
+class KeptSite:
+    """A server that keeps its connections open. ``closed`` are the connections that the client closed."""
+
+    port: int = 0
+    requests: list[Heard] = field(default_factory=list)
+    connections: int = 0
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def url(self, path: str = "/", host: str = "site.test") -> str:
+        return f"http://{host}:{self.port}{path}"
+
+    def policy(self, **changes: object) -> Policy:
+        usual = {"ports": frozenset({self.port}), "allow": LOOPBACK, "seconds": 5.0, "content_types": None}
+        return Policy(**{**usual, "max_redirects": 0, **changes})
+
+
+async def read_request(reader: asyncio.StreamReader, connection: int) -> Heard:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    line, *lines = head.rstrip("\r\n").split("\r\n")
+    headers = tuple((name, value) for name, _, value in (each.partition(": ") for each in lines))
+    size = int(next((value for name, value in headers if name.lower() == "content-length"), "0"))
+    return Heard(connection, line, headers, await reader.readexactly(size))
+
+
+@asynccontextmanager
+async def serve_kept(handle: Handle, host: str = "127.0.0.1") -> AsyncIterator[KeptSite]:
+    """Answer each request of each connection with ``handle``."""
+    site = KeptSite()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = site.connections
+        site.connections += 1
+        try:
+            while not writer.is_closing():
+                request = await read_request(reader, number)
+                site.requests.append(request)
+                await handle(request, writer)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            site.closed.set()
+        except asyncio.CancelledError:
+            pass  # The test and its event loop have ended.
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, host, 0)
+    site.port = server.sockets[0].getsockname()[1]
+    try:
+        yield site
+    finally:
+        server.close()
+
+
+def response(
+    body: bytes = b"{}", *headers: str, status: str = "200 OK", kind: str = "application/json"
+) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def always(data: bytes) -> Handle:
+    """Return a handler that gives every request the same answer."""
+
+    async def handle(request: Heard, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+
+    return handle
