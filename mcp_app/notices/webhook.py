@@ -21,10 +21,10 @@ from mcp_app import conf
 from mcp_app.egress import EgressError, Policy, Sent, fetch
 from mcp_app.egress.policy import networks
 from mcp_app.egress.target import read
-from mcp_app.execution.questions.sealing import Unsealed, key_ring
 from mcp_app.notices.attention import Attention, absolute_url, arguments_of
 from mcp_app.notices.outcome import Undelivered
 from mcp_app.protocol.http.transport_security import names_loopback
+from mcp_app.sealing import Unsealed, key_ring
 
 SECONDS: Final = 10.0
 LONGEST_ANSWER: Final = 64 * 1024

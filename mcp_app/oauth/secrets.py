@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from mcp_app.execution.questions.sealing import KeyRing, Unsealed
+from mcp_app.sealing import KeyRing, Unsealed
 
 ACCESS: Final = "mcpat_"
 REFRESH: Final = "mcprt_"

@@ -8,7 +8,7 @@ import pytest
 from django.test import override_settings
 
 from mcp_app.conf import Settings
-from mcp_app.execution.questions.sealing import KeyRing, Unsealed, key_ring
+from mcp_app.sealing import KeyRing, Unsealed, key_ring
 
 OLD, NEW = "the old secret of these tests", "the new secret of these tests"
 SETTINGS = Settings(state_keys=(NEW,))

@@ -15,9 +15,9 @@ import orjson
 from mcp_app.conf import Settings
 from mcp_app.database import clock
 from mcp_app.execution.questions.inputs import Inputs
-from mcp_app.execution.questions.sealing import Unsealed, key_ring
 from mcp_app.protocol.errors import InternalError, Unavailable
 from mcp_app.protocol.features import input_required
+from mcp_app.sealing import Unsealed, key_ring
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 

@@ -18,8 +18,8 @@ from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value
 from allauth.mfa.utils import decrypt
 from django.db import transaction
 
-from mcp_app.execution.questions.sealing import Unsealed
 from mcp_app.models import audit
+from mcp_app.sealing import Unsealed
 
 STEP_SECONDS: Final = 30
 # A code is valid for one time step before and after its own, because clocks differ and people type slowly.

@@ -8,7 +8,7 @@ from allauth.mfa.adapter import DefaultMFAAdapter
 
 from mcp_app import conf
 from mcp_app.auth.public_paths import former_names
-from mcp_app.execution.questions.sealing import key_ring
+from mcp_app.sealing import key_ring
 
 _PURPOSE = "second factor"
 

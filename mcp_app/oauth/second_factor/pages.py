@@ -18,12 +18,12 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from mcp_app.auth.own_addresses import offers_oauth, second_factor_lacks
-from mcp_app.execution.questions.sealing import Unsealed
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor import factors
 from mcp_app.oauth.second_factor.gate import PASSED, is_required_of
 from mcp_app.oauth.second_factor.library import FactorAdapter
 from mcp_app.oauth.second_factor.pending import Pending, finish, pending
+from mcp_app.sealing import Unsealed
 
 SECRET: Final = "mcp_second_factor_secret"  # noqa: S105 - a name in the session
 WRONG: Final = "Wrong code. Wait for the next code, or enter a recovery code."
