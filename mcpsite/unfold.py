@@ -240,6 +240,7 @@ UNFOLD: dict[str, Any] = {
                         _link("External identities", "badge", "externalidentity"),
                     ),
                     _link("API keys", "key", "apikey"),
+                    _link("Credentials", "lock", "credential"),
                     _tabbed(
                         _link("OAuth clients", "apps", "client", "mcp_oauth"),
                         _link("OAuth connections", "link", "connection", "mcp_oauth"),

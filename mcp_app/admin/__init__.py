@@ -2,7 +2,7 @@
 
 from django.apps import apps
 
-from mcp_app.admin import access, audit, doctor, people
+from mcp_app.admin import access, audit, credentials, doctor, people
 from mcp_app.admin.calls import approvals, call_list
 from mcp_app.admin.entries import catalogue, drafts
 from mcp_app.admin.identity import external
@@ -17,6 +17,7 @@ __all__ = [
     "audit",
     "call_list",
     "catalogue",
+    "credentials",
     "doctor",
     "drafts",
     "external",

@@ -1,11 +1,14 @@
-"""Views of API keys, which are issued and revoked but never changed, and of the audit trail."""
+"""Views of API keys, of credentials for other servers, and of the audit trail.
+
+No response except that to a new API key contains a secret.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -17,7 +20,8 @@ from mcp_app.api.formats import DateTimeField, RowSerializer
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
 from mcp_app.auth.api_keys import MAX_NAME, NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, revoke_api_key
-from mcp_app.models import ApiKey, AuditEvent
+from mcp_app.credentials.services import FIELDS, delete_credential, save_credential, tools_with
+from mcp_app.models import ApiKey, AuditEvent, Credential
 from mcp_app.protocol.scopes import ALL
 
 
@@ -140,6 +144,107 @@ def _owner(asking: Any, name: str | None) -> Any:
     if owner is None:
         raise serializers.ValidationError({"user": ["The user does not exist."]})
     return owner
+
+
+class CredentialShown(RowSerializer[Credential]):
+    """A credential without its secret."""
+
+    secret = serializers.SerializerMethodField(help_text="Always null: a secret can be written only.")
+    used_by = serializers.SerializerMethodField(help_text="The names of the tools that use it.")
+
+    class Meta:
+        model = Credential
+        fields: Any = (
+            "name", "kind", "secret", *FIELDS, "used_by", "last_used_at", "last_error", "last_error_at",
+            "rotated_at", "created_at", "updated_at",
+        )  # fmt: skip
+
+    def get_secret(self, row: Credential) -> None:
+        return None
+
+    def get_used_by(self, row: Credential) -> list[str]:
+        return list(tools_with(row.name).values_list("name", flat=True))
+
+
+class CredentialGiven(Given):
+    """The values of a credential. Missing values are not changed."""
+
+    secret = serializers.DictField(
+        required=False,
+        write_only=True,
+        help_text="The secret: `token`; `username` and `password`; `value`; `headers`; or `client_id` and "
+        "`client_secret`. Required again if `origins` or `token_url` change.",
+    )
+    origins = serializers.ListField(child=serializers.CharField(max_length=300), required=False)
+    token_url = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    scopes = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    resource = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    audience = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    placement = serializers.DictField(
+        required=False, help_text="Of an API key: `in` (header, query or cookie), `name` and `prefix`."
+    )
+    expires_at = DateTimeField(required=False, allow_null=True)
+
+
+class CredentialNew(CredentialGiven):
+    """A new credential."""
+
+    name = serializers.CharField(max_length=64)
+    kind = serializers.ChoiceField(choices=Credential.Kind.choices)
+
+
+class CredentialViews(ApiViewSet):
+    """Credentials for other servers."""
+
+    queryset = Credential.objects.all()
+    serializer_class = CredentialShown
+    lookup_field = "name"
+    lookup_value_converter = "slug"
+    needs = {
+        "list": seeing("credential"),
+        "retrieve": seeing("credential"),
+        "create": to("add_credential"),
+        "partial_update": to("change_credential"),
+        "destroy": to("delete_credential"),
+    }
+
+    def list(self, request: Request) -> Response:
+        """List all credentials."""
+        return self.page(self.get_queryset())
+
+    def retrieve(self, request: Request, name: str) -> Response:
+        """Retrieve a credential."""
+        return Response(self.get_serializer(self.get_object()).data)
+
+    @described(request=CredentialNew, responses={201: CredentialShown})
+    def create(self, request: Request) -> Response:
+        """Create a credential."""
+        given = CredentialNew(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = save_credential(actor=request.user, **given.validated_data)
+        return Response(self.get_serializer(row).data, status=201)
+
+    @described(request=CredentialGiven, responses=CredentialShown)
+    def partial_update(self, request: Request, name: str) -> Response:
+        """Change a credential.
+
+        Without `secret` the stored secret stays.
+        """
+        given = CredentialGiven(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = save_credential(actor=request.user, credential=self.get_object(), **given.validated_data)
+        return Response(self.get_serializer(row).data)
+
+    def destroy(self, request: Request, name: str) -> Response:
+        """Delete a credential.
+
+        Refused while tools use it.
+        """
+        try:
+            delete_credential(credential=self.get_object(), actor=request.user)
+        except ValidationError as error:
+            raise serializers.ValidationError({"name": error.messages}) from None
+        return Response(status=204)
 
 
 class EventShown(RowSerializer[AuditEvent]):

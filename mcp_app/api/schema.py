@@ -29,7 +29,18 @@ from mcp_app.api.problems import MEDIA_TYPE
 
 # Incremented if something is removed or its meaning changes.
 VERSION = "1"
-LISTS = ("tools", "prompts", "resources", "templates", "sessions", "messages", "calls", "keys", "audit")
+LISTS = (
+    "tools",
+    "prompts",
+    "resources",
+    "templates",
+    "sessions",
+    "messages",
+    "calls",
+    "keys",
+    "credentials",
+    "audit",
+)
 OTHERS = {
     "export": "catalogue-export",
     "import": "catalogue-import",

@@ -7,7 +7,7 @@ from rest_framework.routers import SimpleRouter
 
 from mcp_app.api.calls import CallViews
 from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
-from mcp_app.api.keys import AuditViews, KeyViews
+from mcp_app.api.keys import AuditViews, CredentialViews, KeyViews
 from mcp_app.api.log.errors import ErrorViews
 from mcp_app.api.log.messages import MessageViews
 from mcp_app.api.schema import Docs, Nothing, Root, Schema
@@ -26,6 +26,7 @@ router.register("messages", MessageViews, "messages")
 router.register("errors", ErrorViews, "errors")
 router.register("calls", CallViews, "calls")
 router.register("keys", KeyViews, "keys")
+router.register("credentials", CredentialViews, "credentials")
 router.register("audit", AuditViews, "audit")
 
 urlpatterns = [

@@ -97,7 +97,7 @@ async def exchange(
         if not limit.expired():
             raise
         raise EgressFailed(
-            f"The answer was not complete within {policy.seconds:g} seconds.", sent=progress.sent
+            f"The answer was not complete within {round(policy.seconds, 1):g} seconds.", sent=progress.sent
         ) from None
 
 

@@ -1,9 +1,10 @@
-"""The stored models: the catalogue, legacy sessions, the message log, API keys and the audit trail."""
+"""The stored models: catalogue, credentials, legacy sessions, message log, API keys and audit trail."""
 
 from mcp_app.models.access import ApiKey, ExternalIdentity, OfferedPermission, ServiceUser
 from mcp_app.models.audit import AuditEvent, audit, audit_each
 from mcp_app.models.call import Approval, Call, TaskWait
 from mcp_app.models.catalogue import ENTRY_KINDS, Prompt, Resource, ResourceTemplate, StoredSource, Tool
+from mcp_app.models.credential import Credential
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour, Triage
 from mcp_app.models.notification import NotificationChannel
@@ -24,6 +25,7 @@ __all__ = [
     "CallerRollup",
     "CatalogueChange",
     "CatalogueRevision",
+    "Credential",
     "Doctor",
     "Draft",
     "ErrorGroup",

@@ -15,6 +15,7 @@ class StoredSource(models.TextChoices):
 
     CODE = "code", "code"
     ADMIN = "admin", "admin"
+    HTTP = "http", "HTTP API"
     UPSTREAM = "upstream", "upstream server"
 
 
@@ -123,6 +124,10 @@ class Tool(EntryRow):
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
     )
     fixed_arguments = models.JSONField(default=dict, blank=True)
+    # Null in rows that processes of the previous version insert.
+    request = models.JSONField(
+        null=True, blank=True, help_text="The HTTP request that a call sends, and the reading of its answer."
+    )
 
     class Meta(EntryRow.Meta):
         permissions: ClassVar[Any] = [

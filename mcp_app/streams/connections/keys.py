@@ -12,6 +12,7 @@ mcp:{<session>}:request:<id>         string  one answer                         
 mcp:subscribers:<digest of the URI>  set     sessions (dead ones are swept)       limits.session_ttl
 mcp:window:<key>                     string  one number                           the window
 mcp:places:<key>                     zset    limit of acquire, open sessions      longest lease
+mcp:shared:<digest>                  string  one value                            given with the value
 mcp:messages                         stream  limits.log_batches, log_percent      limits.log_ttl
 mcp:health                           string  one byte                             60 seconds
 mcp:worker                           string  one byte                             15 seconds
@@ -65,6 +66,7 @@ PATTERNS = tuple(
         r"mcp:\{[A-Za-z0-9_.~-]{1,128}\}:request:[A-Za-z0-9_.~-]{1,64}",
         r"mcp:subscribers:[0-9a-f]{64}",
         r"mcp:(window|places):[A-Za-z0-9_.:~/@-]{1,120}",
+        r"mcp:shared:[0-9a-f]{64}",
         r"mcp:messages|mcp:health|mcp:workers?|mcp:projects",
         r"mcp:\{figures\}:(totals|names|reports|processes)",
         r"mcp:\{kept\}:(expiries|sizes|sums)",
@@ -159,6 +161,11 @@ def window_key(key: str) -> str:
 def places_key(key: str) -> str:
     """Return the key of a set of places. A long name or a name with unusual characters is hashed."""
     return f"{PREFIX}places:{_plain(key)}"
+
+
+def shared_key(name: str) -> str:
+    """Return the key of a value that all processes share for a limited time."""
+    return f"{PREFIX}shared:{digest(name)}"
 
 
 def is_known(key: str) -> bool:

@@ -106,6 +106,8 @@ class Requests:
             "apikey": seed.key.pk,
             "keys": seed.key.pk,
             "auditevent": rows.event.pk,
+            "credential": rows.credential.pk,
+            "credentials": rows.credential.name,
             "client": rows.client.pk,
             "connection": rows.connection.pk,
             "externalidentity": rows.identity.pk,
@@ -242,6 +244,13 @@ class Requests:
             "POST /admin/mcp_app/apikey/add/ user": _changing(other, is_form=True),
             "POST /admin/mcp_app/apikey/<id>/revoke/": _changing({}),
             "POST /admin/mcp_app/apikey/ action=revoke_keys": _action("revoke_keys", rows.seed.key.pk),
+            "POST /admin/mcp_app/credential/add/": _changing(
+                {"name": "new", "origins": "https://b.example", "token": "t"}
+            ),
+            "POST /admin/mcp_app/credential/<id>/change/": _changing(
+                {"origins": "https://c.example", "token": "t"}
+            ),
+            "POST /admin/mcp_app/credential/<id>/delete/": _changing({"post": "yes"}),
             "POST /admin/mcp_oauth/client/add/": _changing(
                 {"name": "new", "redirect_uris": "https://b.example/", "token_auth_method": "none"}
             ),
@@ -312,6 +321,16 @@ class Requests:
             "POST /api/keys/": _changing({"name": "mine"}),
             "POST /api/keys/ user": _changing({"name": "theirs", "user": "somebody"}),
             "POST /api/keys/<id>/revoke/": _changing({}),
+            "POST /api/credentials/": _changing(
+                {
+                    "name": "new",
+                    "kind": "bearer",
+                    "origins": ["https://b.example"],
+                    "secret": {"token": "t"},
+                }
+            ),
+            "PATCH /api/credentials/<id>/": _changing({"expires_at": "2099-01-01T00:00:00Z"}),
+            "DELETE /api/credentials/<id>/": _changing({}),
         }
 
 

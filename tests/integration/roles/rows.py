@@ -13,11 +13,13 @@ from django.utils import timezone
 
 from mcp_app.catalogue.changes.drafts import save_draft
 from mcp_app.catalogue.changes.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.credentials.services import save_credential
 from mcp_app.message_log.counts import error_groups
 from mcp_app.models import (
     AuditEvent,
     Call,
     CatalogueChange,
+    Credential,
     Draft,
     ErrorGroup,
     ExternalIdentity,
@@ -66,6 +68,7 @@ class Rows:
     group: Group = field(init=False)
     error: ErrorGroup = field(init=False)
     search: SavedSearch = field(init=False)
+    credential: Credential = field(init=False)
 
 
 def store() -> Rows:
@@ -85,6 +88,9 @@ def store() -> Rows:
     rows.event = AuditEvent.objects.latest("pk")
     rows.error = _error(rows.seed.message)
     rows.search = SavedSearch.objects.create(user=rows.root, name="errors", text="status:error", shared=True)
+    rows.credential = save_credential(
+        actor=None, name="shop", kind="bearer", secret={"token": "t"}, origins=["https://api.example"]
+    )
     return rows
 
 

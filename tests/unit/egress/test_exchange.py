@@ -85,6 +85,7 @@ async def test_unread_answer_closes_its_connection() -> None:
 
 
 @pytest.mark.parametrize("moment", ["before the answer", "in the body"])
+@pytest.mark.requirement("INT-09")
 async def test_cancellation_closes_the_connection_at_once(moment: str) -> None:
     asked = asyncio.Event()
 
@@ -105,6 +106,7 @@ async def test_cancellation_closes_the_connection_at_once(moment: str) -> None:
     assert len(site.requests) == 1
 
 
+@pytest.mark.requirement("INT-09")
 async def test_deadline_closes_the_connection_and_states_that_the_request_left() -> None:
     async def silent(request: Heard, writer: asyncio.StreamWriter) -> None:
         pass
@@ -125,6 +127,7 @@ async def test_closed_port_states_that_nothing_was_sent() -> None:
 
 
 @pytest.mark.parametrize(("method", "requests"), [("GET", 3), ("POST", 2)])
+@pytest.mark.requirement("INT-13")
 async def test_only_a_safe_request_is_repeated_on_a_connection_that_was_closed(
     method: str, requests: int
 ) -> None:
@@ -146,6 +149,7 @@ async def test_only_a_safe_request_is_repeated_on_a_connection_that_was_closed(
     assert len(site.requests) == requests
 
 
+@pytest.mark.requirement("INT-16")
 async def test_requests_to_one_origin_are_bounded_and_wait_inside_their_time() -> None:
     running, most, release = 0, 0, asyncio.Event()
 

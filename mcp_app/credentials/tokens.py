@@ -1,0 +1,173 @@
+"""Access tokens of machines (OAuth client credentials, RFC 6749 section 4.4).
+
+A token is kept until a minute before it expires, sealed in Redis for all processes. Only one request at a
+time asks for a new token, over all processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote_plus, urlencode
+
+import orjson
+
+from mcp_app import conf
+from mcp_app.credentials.kinds import basic
+from mcp_app.egress import EgressError, Request, Secrets, exchange
+from mcp_app.egress.policy import entered
+from mcp_app.sealing import Unsealed, key_ring
+from mcp_app.streams.blocking import shared_values
+
+SECONDS: Final = 10.0
+MAX_BYTES: Final = 64 * 1024
+# A token is replaced this long before it expires.
+EARLY_SECONDS: Final = 60.0
+# The lifetime of a token whose answer does not state one.
+USUAL_SECONDS: Final = 300.0
+_POLL_SECONDS: Final = 0.1
+_SEALED_FOR: Final = "credential-token"
+_ERROR: Final = re.compile(r"[a-z_]{1,60}")
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
+
+
+class TokenRefused(Exception):
+    """A token request without a token. The text contains no secret."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Grant:
+    """The right to get tokens. ``key`` changes with the secret and with every setting of the request."""
+
+    key: str
+    url: str
+    client_id: str
+    client_secret: str
+    parameters: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the shared token and of its lock."""
+        return f"credential-token/{self.key}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Kept:
+    token: str
+    until: float
+
+
+_kept: dict[str, _Kept] = {}
+_asking: dict[tuple[Any, str], asyncio.Task[str]] = {}
+MAX_KEPT: Final = 200
+
+
+async def token(grant: Grant) -> str:
+    """Return a valid access token. Raises TokenRefused."""
+    kept = _kept.get(grant.key)
+    if kept is not None and kept.until > time.time():
+        return kept.token
+    # One task of this process asks, and all callers wait for it. A cancelled caller does not cancel it.
+    key = (asyncio.get_running_loop(), grant.key)
+    task = _asking.get(key)
+    if task is None:
+        task = _asking[key] = asyncio.create_task(_new(grant))
+        task.add_done_callback(lambda _: _asking.pop(key, None))
+    return await asyncio.shield(task)
+
+
+async def drop(grant: Grant, refused: str | None) -> bool:
+    """Forget the kept token if it is ``refused`` (None: whatever it is). Return True: a new one may work."""
+    kept = _kept.get(grant.key)
+    if kept is not None and refused in (None, kept.token):
+        del _kept[grant.key]
+    shared = await asyncio.to_thread(_shared, grant)
+    if shared is not None and refused in (None, shared.token):
+        await asyncio.to_thread(shared_values.drop, grant.name)
+    return True
+
+
+async def _new(grant: Grant) -> str:
+    holder, until = secrets.token_hex(8), time.monotonic() + SECONDS
+    while True:
+        shared = await asyncio.to_thread(_shared, grant)
+        if shared is not None:
+            return _keep(grant, shared)
+        if await asyncio.to_thread(shared_values.acquire, grant.name, holder, SECONDS):
+            break
+        if time.monotonic() > until:
+            raise TokenRefused("Another process waits for the token server.")
+        await asyncio.sleep(_POLL_SECONDS)
+    try:
+        made = await _asked(grant)
+        sealed = key_ring(conf.get(), _SEALED_FOR).seal(orjson.dumps([made.token, made.until]))
+        left = made.until - time.time()
+        await asyncio.to_thread(shared_values.put, grant.name, sealed.encode(), left)
+        return _keep(grant, made)
+    finally:
+        await asyncio.to_thread(shared_values.release, grant.name, holder)
+
+
+def _keep(grant: Grant, kept: _Kept) -> str:
+    _kept[grant.key] = kept
+    while len(_kept) > MAX_KEPT:
+        del _kept[next(iter(_kept))]
+    return kept.token
+
+
+def _shared(grant: Grant) -> _Kept | None:
+    sealed = shared_values.get(grant.name)
+    if sealed is None:
+        return None
+    try:
+        found, until = orjson.loads(key_ring(conf.get(), _SEALED_FOR).open(sealed.decode()))
+    except (Unsealed, ValueError):
+        return None
+    return _Kept(found, until) if until > time.time() else None
+
+
+async def _asked(grant: Grant) -> _Kept:
+    """Request a token, first with the secret in the header, then in the body (RFC 6749 section 2.3.1)."""
+    form = (("grant_type", "client_credentials"), *grant.parameters)
+    header = basic(quote_plus(grant.client_id), quote_plus(grant.client_secret))
+    status, answer = await _posted(grant.url, form, Secrets(headers=(("Authorization", header),)))
+    if status == 401 or (status == 400 and answer.get("error") in ("invalid_client", "invalid_request")):
+        own = (("client_id", grant.client_id), ("client_secret", grant.client_secret))
+        status, answer = await _posted(grant.url, (*form, *own), Secrets())
+    found, kind = answer.get("access_token"), str(answer.get("token_type", "bearer"))
+    if status != 200 or not isinstance(found, str):
+        error = answer.get("error")
+        code = f" ({error})" if isinstance(error, str) and _ERROR.fullmatch(error) else ""
+        raise TokenRefused(f"The token server answered {status}{code}.")
+    if kind.lower() != "bearer" or not _TOKEN.fullmatch(found):
+        raise TokenRefused("The token server returned a token that is not a bearer token.")
+    return _Kept(found, time.time() + _lifetime(answer.get("expires_in")))
+
+
+def _lifetime(stated: Any) -> float:
+    try:
+        seconds = float(stated) if stated is not None and not isinstance(stated, bool) else USUAL_SECONDS
+    except (TypeError, ValueError):
+        seconds = USUAL_SECONDS
+    seconds = min(max(seconds, 1.0), 30 * 86_400.0)
+    return seconds - EARLY_SECONDS if seconds > 2 * EARLY_SECONDS else seconds / 2
+
+
+async def _posted(url: str, form: tuple[tuple[str, str], ...], own: Secrets) -> tuple[int, dict[str, Any]]:
+    headers = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
+    request = Request("POST", url, headers, urlencode(form).encode())
+    try:
+        async with exchange(request, entered(seconds=SECONDS, max_bytes=MAX_BYTES), own) as answer:
+            body = await answer.read()
+            status = answer.status
+    except EgressError as error:
+        raise TokenRefused(str(error)) from None
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        said = None
+    return status, said if isinstance(said, dict) else {}

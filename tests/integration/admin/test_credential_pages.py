@@ -1,0 +1,181 @@
+"""Admin pages and API of credentials. The secret is write-only everywhere (INT-05, INT-07)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client as Browser
+from django.urls import reverse
+
+from mcp_app.credentials import services
+from mcp_app.models import AuditEvent, Credential, Tool
+
+pytestmark = pytest.mark.django_db
+ADD = reverse("admin:mcp_app_credential_add")
+SECRET = "s3cret-0000-value"
+ORIGIN = "https://api.example.com"
+
+
+@pytest.fixture
+def root(client: Browser, django_user_model: Any) -> Browser:
+    client.force_login(django_user_model.objects.create_superuser("root", password="x"))
+    return client
+
+
+@pytest.fixture
+def shop() -> Credential:
+    return services.save_credential(
+        actor=None, name="shop", kind="bearer", secret={"token": SECRET}, origins=[ORIGIN]
+    )
+
+
+def opened(row: Credential) -> Any:
+    return services._read(row.name).secret
+
+
+def change(row: Credential) -> str:
+    return reverse("admin:mcp_app_credential_change", args=[row.pk])
+
+
+@pytest.mark.parametrize(
+    ("kind", "entered", "secret", "placement"),
+    [
+        ("bearer", {"token": SECRET}, {"token": SECRET}, {}),
+        ("basic", {"username": "u", "password": SECRET}, {"username": "u", "password": SECRET}, {}),
+        (
+            "api_key",
+            {"value": SECRET, "place": "query", "place_name": "key", "lead": "Token"},
+            {"value": SECRET},
+            {"in": "query", "name": "key", "prefix": "Token "},
+        ),
+        ("headers", {"headers": "X-A: 1\r\nX-B: b: 2\r\n"}, {"headers": {"X-A": "1", "X-B": "b: 2"}}, {}),
+    ],
+)
+def test_form_of_each_kind_creates_a_credential(
+    root: Browser, kind: str, entered: dict[str, str], secret: Any, placement: Any
+) -> None:
+    page = root.get(f"{ADD}?kind={kind}").content.decode()
+    assert all(f'name="{field}"' in page for field in entered)
+    given = {"name": "shop", "origins": f"{ORIGIN}/\r\n\r\nhttps://b.example", **entered}
+    answer = root.post(f"{ADD}?kind={kind}", given)
+    assert answer.status_code == 302
+    row = Credential.objects.get()
+    assert (row.kind, row.origins, row.placement) == (kind, [ORIGIN, "https://b.example"], placement)
+    assert opened(row) == secret
+    assert AuditEvent.objects.get().actor_name == "root"
+
+
+def test_form_of_client_credentials_creates_a_credential(root: Browser) -> None:
+    given = {
+        "name": "erp", "origins": ORIGIN, "token_url": "https://login.example.com/token", "client_id": "a",
+        "client_secret": SECRET, "scopes": "read",
+    }  # fmt: skip
+    assert root.post(f"{ADD}?kind=client_credentials", given).status_code == 302
+    row = Credential.objects.get()
+    assert (row.token_url, row.scopes) == (given["token_url"], "read")
+    assert opened(row) == {"client_id": "a", "client_secret": SECRET}
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"name": "shop", "origins": ORIGIN}, "token"),
+        ({"name": "Shop", "origins": ORIGIN, "token": "t"}, "name"),
+        ({"name": "shop", "origins": "http://api.example.com", "token": "t"}, "origins"),
+        ({"name": "shop", "origins": ORIGIN, "token": "a b"}, "token"),
+    ],
+)
+def test_error_is_shown_beside_its_field(root: Browser, given: dict[str, str], field: str) -> None:
+    answer = root.post(ADD, given)
+    assert list(answer.context["adminform"].form.errors) == [field]
+    assert not Credential.objects.exists()
+
+
+@pytest.mark.requirement("INT-05", "INT-07")
+def test_page_does_not_contain_the_secret_and_saving_keeps_it(root: Browser, shop: Credential) -> None:
+    Tool.objects.create(name="orders", source="http", request={"credential": "shop"})
+    page = root.get(change(shop)).content.decode()
+    assert SECRET not in page
+    assert reverse("admin:mcp_app_tool_change", args=[Tool.objects.get().pk]) in page
+    assert root.post(change(shop), {"origins": ORIGIN, "token": ""}).status_code == 302
+    shop.refresh_from_db()
+    assert opened(shop) == {"token": SECRET}
+    rotated = {"origins": ORIGIN, "token": "new"}
+    assert root.post(change(shop), rotated).status_code == 302
+    shop.refresh_from_db()
+    assert opened(shop) == {"token": "new"}
+    page = root.get(reverse("admin:mcp_app_credential_changelist")).content.decode()
+    assert "1 tool<" in page
+
+
+@pytest.mark.requirement("INT-07")
+def test_changed_server_demands_the_secret(root: Browser, shop: Credential) -> None:
+    answer = root.post(change(shop), {"origins": "https://evil.example", "token": ""})
+    assert list(answer.context["adminform"].form.errors) == ["token"]
+    shop.refresh_from_db()
+    assert shop.origins == [ORIGIN]
+
+
+def test_credential_in_use_has_no_delete_button(root: Browser, shop: Credential) -> None:
+    delete = reverse("admin:mcp_app_credential_delete", args=[shop.pk])
+    tool = Tool.objects.create(name="orders", source="http", request={"credential": "shop"})
+    assert root.post(delete, {"post": "yes"}).status_code == 403
+    tool.delete()
+    assert root.post(delete, {"post": "yes"}).status_code == 302
+    assert not Credential.objects.exists()
+
+
+def test_viewer_sees_no_inputs(client: Browser, django_user_model: Any, shop: Credential) -> None:
+    from django.contrib.auth.models import Permission
+
+    user = django_user_model.objects.create_user("viewer", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_credential"))
+    client.force_login(user)
+    page = client.get(change(shop)).content.decode()
+    assert ORIGIN in page
+    assert 'name="token"' not in page
+    assert client.post(change(shop), {"origins": ORIGIN, "token": "x"}).status_code == 403
+
+
+# The API.
+
+
+def send(root: Browser, method: str, address: str, body: Any = None) -> Any:
+    return getattr(root, method)(address, json.dumps(body), content_type="application/json")
+
+
+@pytest.mark.requirement("INT-05")
+def test_api_creates_changes_and_deletes_without_showing_the_secret(root: Browser) -> None:
+    body = {"name": "shop", "kind": "bearer", "origins": [ORIGIN], "secret": {"token": SECRET}}
+    made = send(root, "post", "/api/credentials/", body)
+    assert (made.status_code, made.json()["secret"], made.json()["used_by"]) == (201, None, [])
+    shown = root.get("/api/credentials/shop/")
+    assert SECRET not in shown.content.decode() + root.get("/api/credentials/").content.decode()
+    kept = send(root, "patch", "/api/credentials/shop/", {"expires_at": "2099-01-01T00:00:00Z"})
+    assert (kept.status_code, kept.json()["expires_at"]) == (200, "2099-01-01T00:00:00Z")
+    refused = send(root, "patch", "/api/credentials/shop/", {"origins": ["https://evil.example"]})
+    assert (refused.status_code, list(refused.json()["errors"])) == (400, ["secret"])
+    assert opened(Credential.objects.get()) == {"token": SECRET}
+    Tool.objects.create(name="orders", source="http", request={"credential": "shop"})
+    assert send(root, "delete", "/api/credentials/shop/").status_code == 400
+    Tool.objects.all().delete()
+    assert send(root, "delete", "/api/credentials/shop/").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "S"}, "name"),
+        ({"kind": "x"}, "kind"),
+        ({"origins": ["x"]}, "origins"),
+        ({"secret": {"token": 1}}, "secret"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_api_names_the_field_of_a_refusal(root: Browser, change: dict[str, Any], field: str) -> None:
+    body = {"name": "shop", "kind": "bearer", "origins": [ORIGIN], "secret": {"token": SECRET}, **change}
+    answer = send(root, "post", "/api/credentials/", body)
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
+    assert SECRET not in answer.content.decode()
