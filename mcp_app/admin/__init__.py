@@ -2,10 +2,10 @@
 
 from django.apps import apps
 
-from mcp_app.admin import access, audit, credentials, doctor, people
+from mcp_app.admin import access, audit, doctor, people
 from mcp_app.admin.calls import approvals, call_list
 from mcp_app.admin.entries import catalogue, drafts
-from mcp_app.admin.identity import external
+from mcp_app.admin.identity import credentials, external
 from mcp_app.admin.traffic import messages, sessions
 
 if apps.is_installed("mcp_app.oauth"):

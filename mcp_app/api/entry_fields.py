@@ -27,7 +27,8 @@ class ToolShown(RowSerializer[Tool]):
     class Meta:
         model = Tool
         shapes = ("input_schema", "output_schema", "annotations")
-        fields = ("id", *own_fields(Tool), *APPEARANCE, *LIMITS, *shapes, *FACTS)
+        # Some sources have the shapes as own fields.
+        fields = tuple(dict.fromkeys(("id", *own_fields(Tool), *APPEARANCE, *LIMITS, *shapes, *FACTS)))
 
 
 class PromptShown(RowSerializer[Prompt]):

@@ -16,7 +16,7 @@ from mcp_app.api.formats import DateTimeField
 from mcp_app.auth.api_keys import key_states, login_name
 from mcp_app.catalogue.sources import lookup
 from mcp_app.message_log.triage import ENDED_MUTE, UNRESOLVED
-from mcp_app.models import Message, Triage
+from mcp_app.models import Credential, Message, Triage
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.refusals import Code
 from mcp_app.protocol.versions import LEGACY
@@ -163,6 +163,12 @@ class KeyFilter(serializers.Serializer[Any]):
     def narrow(self, rows: Any) -> Any:
         """Filter API keys. The states are the same as in the admin."""
         return _in_state(rows, key_states(), self.validated_data)
+
+
+class CredentialFilter(serializers.Serializer[Any]):
+    """Filters of credentials."""
+
+    kind = _choice(Credential.Kind.values)
 
 
 class AuditFilter(serializers.Serializer[Any]):

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from mcp_app.api.base import ApiViewSet, InputSerializer
-from mcp_app.api.filtering import AuditFilter, KeyFilter
+from mcp_app.api.filtering import AuditFilter, CredentialFilter, KeyFilter
 from mcp_app.api.formats import DateTimeField, RowSerializer
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
@@ -166,7 +166,7 @@ class CredentialShown(RowSerializer[Credential]):
         return list(tools_with(row.name).values_list("name", flat=True))
 
 
-class CredentialGiven(Given):
+class CredentialInput(InputSerializer):
     """The values of a credential. Missing values are not changed."""
 
     secret = serializers.DictField(
@@ -186,7 +186,7 @@ class CredentialGiven(Given):
     expires_at = DateTimeField(required=False, allow_null=True)
 
 
-class CredentialNew(CredentialGiven):
+class NewCredentialInput(CredentialInput):
     """A new credential."""
 
     name = serializers.CharField(max_length=64)
@@ -198,6 +198,7 @@ class CredentialViews(ApiViewSet):
 
     queryset = Credential.objects.all()
     serializer_class = CredentialShown
+    filters = CredentialFilter
     lookup_field = "name"
     lookup_value_converter = "slug"
     needs = {
@@ -216,21 +217,21 @@ class CredentialViews(ApiViewSet):
         """Retrieve a credential."""
         return Response(self.get_serializer(self.get_object()).data)
 
-    @described(request=CredentialNew, responses={201: CredentialShown})
+    @described(request=NewCredentialInput, responses={201: CredentialShown})
     def create(self, request: Request) -> Response:
         """Create a credential."""
-        given = CredentialNew(data=request.data)
+        given = NewCredentialInput(data=request.data)
         given.is_valid(raise_exception=True)
         row = save_credential(actor=request.user, **given.validated_data)
         return Response(self.get_serializer(row).data, status=201)
 
-    @described(request=CredentialGiven, responses=CredentialShown)
+    @described(request=CredentialInput, responses=CredentialShown)
     def partial_update(self, request: Request, name: str) -> Response:
         """Change a credential.
 
         Without `secret` the stored secret stays.
         """
-        given = CredentialGiven(data=request.data)
+        given = CredentialInput(data=request.data)
         given.is_valid(raise_exception=True)
         row = save_credential(actor=request.user, credential=self.get_object(), **given.validated_data)
         return Response(self.get_serializer(row).data)

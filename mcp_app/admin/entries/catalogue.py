@@ -16,6 +16,7 @@ from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.entry_admin import EntryAdmin
 from mcp_app.admin.entries.entry_filters import PresetFilter
 from mcp_app.admin.entries.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
+from mcp_app.admin.entries.http.pages import HttpToolPages
 from mcp_app.admin.entries.transfer import TransferPages
 from mcp_app.admin.markup import badge, json_block
 from mcp_app.admin.widgets import ArgumentsWidget, UploadWidget
@@ -33,7 +34,7 @@ APPROVAL = ("needs_approval", "approval_minutes", "four_eyes")
 
 
 @admin.register(Tool)
-class ToolAdmin(TransferPages, EntryAdmin):
+class ToolAdmin(HttpToolPages, TransferPages, EntryAdmin):
     """Admin pages of tools. A new tool is a preset of another tool unless the user chooses another source."""
 
     kind = "tool"

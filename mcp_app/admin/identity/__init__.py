@@ -1,1 +1,1 @@
-"""Admin pages of users from an identity provider, and of the provider's state."""
+"""Admin pages of an identity provider and its users, and of credentials for other servers."""

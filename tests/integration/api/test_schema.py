@@ -35,7 +35,7 @@ def test_document_lists_every_route_with_its_requirements(document: dict[str, An
     for route, method in routes():
         if route in (NOWHERE, "docs/"):
             continue
-        path = "/api/" + re.sub(r"<\w+:pk>", "{id}", route)
+        path = "/api/" + re.sub(r"<\w+:(\w+)>", r"{\1}", route.replace(":pk>", ":id>"))
         operation = document["paths"][path][method.lower()]
         open_to_all = route in ("", "schema/")
         assert open_to_all or "`mcp_app." in operation["description"], (method, path)

@@ -174,8 +174,22 @@ class Requests:
                 f"POST /admin/mcp_app/draft/<id>/publish/ new-{kind}": _changing({}),
                 f"POST /admin/mcp_app/draft/<id>/discard/ new-{kind}": _changing({}),
             }
+        found |= self._of_http_tools()
         text = json.dumps(self._document("tool"))
         found["POST /admin/mcp_app/tool/import/"] = Request("", {"text": text})
+        return found
+
+    def _of_http_tools(self) -> dict[str, Request]:
+        base, found = "/admin/mcp_app/tool/", {}
+        given = {
+            "method": "GET", "address": "http://127.0.0.1:1/a", "body_mode": "none", "mode": "auto",
+            "timeout": "1", "retries": "0", "cache_seconds": "0", "name": "own", "arguments": "{}",
+        }  # fmt: skip
+        for path, address in (("http/", ""), ("<id>/http/", f"{base}{self._rows.http.pk}/http/")):
+            found[f"GET {base}{path}"] = Request(address)
+            found[f"POST {base}{path}"] = Request(address, {**given, "_live": "1"})
+            for button in ("_draft", "_untried", "_try"):
+                found[f"POST {base}{path} {button}"] = _changing({**given, button: "1"}, address=address)
         return found
 
     def _document(self, kind: str) -> dict[str, Any]:

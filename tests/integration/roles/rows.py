@@ -12,7 +12,13 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from mcp_app.catalogue.changes.drafts import save_draft
-from mcp_app.catalogue.changes.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.catalogue.changes.services import (
+    save_entry,
+    save_prompt,
+    save_resource,
+    save_tool_preset,
+)
+from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.credentials.services import save_credential
 from mcp_app.message_log.counts import error_groups
 from mcp_app.models import (
@@ -69,6 +75,7 @@ class Rows:
     error: ErrorGroup = field(init=False)
     search: SavedSearch = field(init=False)
     credential: Credential = field(init=False)
+    http: Tool = field(init=False)
 
 
 def store() -> Rows:
@@ -88,6 +95,8 @@ def store() -> Rows:
     rows.event = AuditEvent.objects.latest("pk")
     rows.error = _error(rows.seed.message)
     rows.search = SavedSearch.objects.create(user=rows.root, name="errors", text="status:error", shared=True)
+    request = {"origin": "http://127.0.0.1:1", "method": "GET", "path": "/"}
+    rows.http = save_entry(kind=Tool, actor=None, source=HTTP, name="web", request=request)
     rows.credential = save_credential(
         actor=None, name="shop", kind="bearer", secret={"token": "t"}, origins=["https://api.example"]
     )

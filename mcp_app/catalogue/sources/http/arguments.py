@@ -14,29 +14,28 @@ FIELDS: Final = "fields"
 def schema_of(plan: RequestPlan, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return an input schema with a property for each argument of the plan.
 
-    Properties in ``known`` are kept. Arguments of the path are required, and so are body arguments without a
-    default.
+    Everything in ``known`` is kept, except properties without a place in the request. Arguments of the path
+    and arguments that are the whole body are required.
     """
-    kept = (known or {}).get("properties", {}) if isinstance(known, Mapping) else {}
-    kept = kept if isinstance(kept, Mapping) else {}
-    properties: dict[str, Any] = {}
-    required: list[str] = []
-    for parameter in plan.parameters:
-        properties[parameter.argument] = kept.get(parameter.argument, {"type": "string"})
-        if parameter.place == "path":
-            required.append(parameter.argument)
+    given: Mapping[str, Any] = known if isinstance(known, Mapping) else {}
+    properties = given.get("properties")
+    kept: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
+    found: dict[str, Any] = {each.argument: {"type": "string"} for each in plan.parameters}
     for name, default in _defaults(plan.body.template):
-        if name not in properties:
-            properties[name] = kept.get(name) or _typed(default)
-    if plan.body.argument and plan.body.argument not in properties:
-        usual = {"type": "string"} if plan.body.mode in ("text", "raw") else {"type": "object"}
-        properties[plan.body.argument] = kept.get(plan.body.argument, usual)
-        required.append(plan.body.argument)
+        found.setdefault(name, _typed(default))
+    must = {each.argument for each in plan.parameters if each.place == "path"}
+    if plan.body.argument:
+        is_text = plan.body.mode in ("text", "raw")
+        found.setdefault(plan.body.argument, {"type": "string"} if is_text else {"type": "object"})
+        must.add(plan.body.argument)
+    wanted = given.get("required")
+    must |= set(wanted) & found.keys() if isinstance(wanted, list) else set()
     return {
         "type": "object",
-        "properties": properties,
-        "required": list(dict.fromkeys(required)),
-        "additionalProperties": False,
+        **given,
+        "properties": {name: kept.get(name, usual) for name, usual in found.items()},
+        "required": [name for name in found if name in must],
+        "additionalProperties": given.get("additionalProperties", False),
     }
 
 

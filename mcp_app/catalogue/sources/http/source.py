@@ -38,7 +38,7 @@ class HttpSource(Source):
     tone = "good"
     origin = unserved = ""
     own_fields = {Tool: ("name", "request", "input_schema", "output_schema", "annotations")}
-    adding = {Tool: Adding("HTTP tool", "A request to a web API.")}
+    adding = {Tool: Adding("HTTP tool", "A request to a web API.", "admin:mcp_app_tool_http")}
     travels = True
 
     def definition(self, row: Any) -> Definition | None:

@@ -176,7 +176,6 @@ class CredentialAdmin(ModelAdmin[Credential]):
     list_filter = ("kind",)
     search_fields = ("name",)
     search_help_text = "Name."
-    actions = ()
     change_form_template = "mcp_admin/credential_form.html"
     add_form_template = "mcp_admin/credential_form.html"
     facts = ("shown_kind", "used_by", "last_used", "shown_state", "rotated", "updated")
@@ -215,6 +214,10 @@ class CredentialAdmin(ModelAdmin[Credential]):
             return obj.kind
         asked = request.GET.get("kind", "")
         return asked if asked in PARTS else Kind.BEARER
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Return no bulk actions: credentials are changed and deleted one by one."""
+        return {}
 
     def has_delete_permission(self, request: HttpRequest, obj: Credential | None = None) -> bool:
         """Deny deletion while tools use the credential."""

@@ -1,0 +1,1 @@
+"""The pages of HTTP tools: form, preview, try-out."""

@@ -1,0 +1,248 @@
+"""The form of an HTTP tool: one address with placeholders in place of the parts of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from mcp_app.admin.base import Select, Textarea
+from mcp_app.admin.widgets import JsonField, PermissionField
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.sources.http.arguments import schema_of
+from mcp_app.catalogue.sources.http.curl import Pasted
+from mcp_app.catalogue.sources.http.entered import Entered, EnteredError, entered_of, kept_members
+from mcp_app.catalogue.sources.http.plan import BODY_MODES, METHODS, RESULT_MODES, RequestPlan
+from mcp_app.models import Credential, Tool
+
+_MODES: Final = {
+    "none": "no body",
+    "json": "JSON",
+    "form": "form fields",
+    "multipart": "form fields, multipart",
+    "text": "text",
+    "raw": "another type",
+}
+_RESULTS: Final = {
+    "auto": "by the answer's type",
+    "structured": "JSON only",
+    "text": "text",
+    "file": "a file",
+}
+REQUEST_FIELDS: Final = ("method", "address", "headers", "body_mode", "body", "content_type")
+
+
+def _line(label: str, example: str, **more: Any) -> forms.CharField:
+    widget = forms.TextInput({"class": "mcp-input", "spellcheck": "false", "placeholder": example})
+    return forms.CharField(label=label, required=False, widget=widget, **{"max_length": 4_096, **more})
+
+
+def _area(label: str, rows: int, example: str = "", **more: Any) -> forms.CharField:
+    widget = Textarea({"rows": rows, "spellcheck": "false", "placeholder": example})
+    return forms.CharField(label=label, required=False, widget=widget, strip=False, **more)
+
+
+def _choice(label: str, choices: list[tuple[str, str]], **more: Any) -> forms.ChoiceField:
+    return forms.ChoiceField(label=label, choices=choices, widget=Select(), **more)
+
+
+class HttpToolForm(forms.Form):
+    """The entered values of an HTTP tool. ``plan`` and ``values`` are what a service stores."""
+
+    paste = _area("A curl line, or an entry of a HAR file", 4, "curl https://api.example.com/v1/orders/7")
+    method = _choice("Method", [(name, name) for name in METHODS])
+    address = _line(
+        "Address",
+        "https://api.example.com/v1/orders/{id}?status={status}",
+        help_text="Each {placeholder} becomes an argument of the tool. The server is fixed.",
+    )
+    credential = _choice("Credential", [], required=False)
+    headers = _area(
+        "Headers", 2, "Accept: application/json", help_text="One a line. A value may be one {placeholder}."
+    )
+    body_mode = _choice("Body", [(name, _MODES[name]) for name in BODY_MODES])
+    body = _area(
+        "Content of the body",
+        5,
+        '{"note": "{note}", "source": "mcp"}',
+        help_text='JSON in which "{note}" becomes the argument\'s value. One {placeholder} sends it whole.',
+    )
+    content_type = _line("Content type", "text/csv", max_length=100, help_text="Only if it is not the usual.")
+    input_schema = JsonField(
+        shape=dict,
+        required=False,
+        label="Arguments",
+        help_text="Generated from the placeholders. Add types and a description for the model.",
+    )
+    mapping = _line(
+        "Mapping",
+        "orders[].{id: id, total: sum.amount}",
+        help_text="JMESPath that selects from the answer. Empty: the whole answer.",
+    )
+    error_mapping = _line("Mapping of errors", "error.message")
+    success = _line("Success", "200-299, 404", help_text="Other statuses are errors for the model.")
+    mode = _choice("Read as", [(name, _RESULTS[name]) for name in RESULT_MODES])
+    prepend = _line("Text before the answer", "Amounts are in cents.")
+    append = _line("Text after the answer", "Use order_notes to read the notes.")
+    fields_argument = forms.BooleanField(
+        required=False, label="Argument fields", help_text="Lets a model pick members of the answer."
+    )
+    output_schema = JsonField(
+        shape=None,
+        required=False,
+        label="Output schema",
+        help_text="Optional. A result that does not fit it is an error.",
+    )
+    timeout = forms.FloatField(
+        label="Timeout",
+        initial=30,
+        min_value=0.1,
+        max_value=900,
+        help_text="Seconds, with retries and pages.",
+    )
+    retries = forms.IntegerField(
+        label="Retries",
+        initial=0,
+        min_value=0,
+        max_value=5,
+        help_text="After 429, 502, 503 or 504.",
+    )
+    idempotent = forms.BooleanField(
+        required=False, label="May be sent twice", help_text="Allows retries of POST and PATCH."
+    )
+    cache_seconds = forms.IntegerField(
+        label="Cache", initial=0, min_value=0, max_value=86_400, help_text="Seconds. GET only."
+    )
+    name = _line("Name", "get_order", max_length=128, help_text="Clients call the tool by this name.")
+    description = _area("Description", 3, help_text="Tells a model when and how to use this.")
+    arguments = JsonField(shape=dict, required=False, label="Arguments of the try")
+    tried = forms.CharField(required=False, widget=forms.HiddenInput)
+    seen = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, entry: Tool | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.entry = entry
+        rows = Credential.objects.order_by("name")
+        credential: Any = self.fields["credential"]
+        credential.choices = [("", "none"), *((row.name, f"{row.name} ({row.origin_list})") for row in rows)]
+        permission = PermissionField(
+            current=entry.permission if entry else "", label="Permission", help_text="Who may call the tool."
+        )
+        self.fields["permission"] = permission
+        if entry is not None:
+            self.fields["name"].disabled = True
+
+    def request_json(self) -> dict[str, Any]:
+        """Return the plan as JSON. Raises EnteredError for a field that cannot be read."""
+        given = self.cleaned_data
+        entered = Entered(**{name: given.get(name) or "" for name in REQUEST_FIELDS})
+        found = {**kept_members(self.entry.request if self.entry else None), **entered.plan()}
+        result = {name: given.get(name) or "" for name in ("mapping", "error_mapping", "prepend", "append")}
+        result = {name: value for name, value in result.items() if value}
+        if given.get("mode", "auto") != "auto":
+            result["mode"] = given["mode"]
+        if given.get("fields_argument"):
+            result["fields"] = True
+        optional = {
+            "result": result,
+            "credential": given.get("credential"),
+            "success": given.get("success"),
+            "retries": given.get("retries"),
+            "idempotent": given.get("idempotent"),
+            "cache_seconds": given.get("cache_seconds"),
+        }
+        found |= {name: value for name, value in optional.items() if value}
+        if given.get("timeout") not in (None, 30):
+            found["timeout"] = given["timeout"]
+        return found
+
+    def read(self) -> tuple[RequestPlan, dict[str, Any]] | None:
+        """Return the plan and its JSON, or None if the form has errors. Errors stand beside their fields."""
+        if not self.is_valid():
+            return None
+        try:
+            found = self.request_json()
+            return RequestPlan.read(found), found
+        except EnteredError as error:
+            self.add_error(error.field, str(error))
+        except DefinitionError as error:
+            self.complain({"request": [str(error)]})
+        return None
+
+    def values(self, plan: RequestPlan, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the entry for a service."""
+        given = self.cleaned_data
+        own = {} if self.entry is not None else {"name": given["name"]}
+        return {
+            **own,
+            "request": dict(request),
+            "input_schema": schema_of(plan, given.get("input_schema")),
+            "output_schema": given.get("output_schema") or None,
+            "description": (given.get("description") or "").replace("\r\n", "\n"),
+            "permission": given.get("permission") or "",
+        }
+
+    def complain(self, errors: Mapping[str, list[str]]) -> None:
+        """Show a service's errors beside the fields of this form."""
+        for name, texts in errors.items():
+            for text in texts:
+                field, shown = self._place(name, text)
+                self.add_error(field if field in self.fields else None, shown)
+
+    def _place(self, name: str, text: str) -> tuple[str, str]:
+        if name != "request":
+            return name, text
+        member, mark, rest = text.partition(": ")
+        first = member.partition(".")[2] if member.startswith("result.") else member.partition(".")[0]
+        first = first.partition("[")[0]
+        place = {"origin": "address", "path": "address", "parameters": "address", "fields": "fields_argument"}
+        place |= dict.fromkeys(("template", "argument"), "body")
+        field = place.get(first, first)
+        return (field, rest) if mark and field in self.fields else ("address", text)
+
+
+def initial_of(row: Tool) -> dict[str, Any] | None:
+    """Return the values of the form for a stored tool, or None if the form cannot show its request."""
+    request = row.request or {}
+    entered = entered_of(request)
+    if entered is None:
+        return None
+    result = request.get("result") or {}
+    return {
+        **{name: getattr(entered, name) for name in REQUEST_FIELDS},
+        **{name: result.get(name, "") for name in ("mapping", "error_mapping", "prepend", "append")},
+        "mode": result.get("mode", "auto"),
+        "fields_argument": result.get("fields", False),
+        "credential": request.get("credential", ""),
+        "success": request.get("success", ""),
+        "timeout": request.get("timeout", 30),
+        "retries": request.get("retries", 0),
+        "idempotent": request.get("idempotent", False),
+        "cache_seconds": request.get("cache_seconds", 0),
+        "name": row.name,
+        "description": row.description,
+        "permission": row.permission,
+        "input_schema": row.input_schema,
+        "output_schema": row.output_schema,
+        "arguments": {},
+    }
+
+
+def filled_in(pasted: Pasted, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return initial values: those of the pasted request, and what was typed into the other fields."""
+    entered = {name: getattr(pasted.entered, name) for name in REQUEST_FIELDS}
+    kept = {name: given[name] for name in ("name", "description") if given.get(name)}
+    return {**entered, **kept, "timeout": 30, "retries": 0, "cache_seconds": 0, "arguments": {}}
+
+
+def checked_schema(form: HttpToolForm, plan: RequestPlan) -> dict[str, Any]:
+    """Return the input schema for the plan, with what was typed."""
+    known = form.cleaned_data.get("input_schema")
+    return schema_of(plan, known if isinstance(known, dict) else None)
+
+
+def messages_of(error: ValidationError) -> dict[str, list[str]]:
+    """Return the messages of a service by field."""
+    return error.message_dict if hasattr(error, "error_dict") else {"__all__": error.messages}

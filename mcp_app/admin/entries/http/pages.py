@@ -1,0 +1,316 @@
+"""The pages on which people make and change HTTP tools, and try them before publishing."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+from asgiref.sync import async_to_sync
+from django.contrib import messages
+from django.contrib.admin.utils import unquote
+from django.core import signing
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.forms import Media
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from mcp_app.admin.base import ModelAdmin
+from mcp_app.admin.entries.http.form import HttpToolForm, checked_schema, filled_in, initial_of, messages_of
+from mcp_app.auth.bench import TRY
+from mcp_app.catalogue.changes import pending_drafts, revisions
+from mcp_app.catalogue.changes.drafts import save_draft
+from mcp_app.catalogue.changes.services import may_publish, save_entry
+from mcp_app.catalogue.definitions.content import ToolError, to_block
+from mcp_app.catalogue.schemas import validation
+from mcp_app.catalogue.sources.http.calls import called
+from mcp_app.catalogue.sources.http.curl import PasteError
+from mcp_app.catalogue.sources.http.filling import UnfitArgument, filled
+from mcp_app.catalogue.sources.http.har import read_pasted
+from mcp_app.catalogue.sources.http.plan import RequestPlan
+from mcp_app.catalogue.sources.http.sending import Attempt, Recorder
+from mcp_app.catalogue.sources.http.source import HTTP
+from mcp_app.interface.text import marked
+from mcp_app.models import Credential, Tool, audit
+
+# The longest part of a body that the page shows.
+SHOWN_BYTES: Final = 64 * 1024
+# A try may take this long, whatever the tool's own timeout is.
+TRY_SECONDS: Final = 30.0
+_SALT: Final = "mcp.http-tool-tried"
+
+
+class HttpToolPages(ModelAdmin[Tool]):
+    """The pages of HTTP tools, mixed into the admin of tools."""
+
+    def get_urls(self) -> list[URLPattern]:
+        base = f"{self.opts.app_label}_{self.opts.model_name}"
+        view = self.admin_site.admin_view(self.http_view)
+        return [
+            path("http/", view, name=f"{base}_http"),
+            path("<path:object_id>/http/", view, name=f"{base}_http_change"),
+            *super().get_urls(),
+        ]
+
+    def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
+        """Add the address of the form for the request of an HTTP tool."""
+        context = super().form_context(request, object_id)
+        entry = self.get_object(request, unquote(object_id))
+        if entry is None or not HTTP.owns(entry) or not self.has_change_permission(request, entry):
+            return context
+        return {**context, "request_url": self.page_url("http_change", entry)}
+
+    def http_view(self, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
+        """Show the form of a new or stored HTTP tool, and do what the pressed button says."""
+        entry = None
+        if object_id is not None:
+            entry = self.object_to_view(request, object_id)
+            if entry is None or not HTTP.owns(entry):
+                return self.not_there(request, object_id)
+        may_see, may_change = self.has_view_permission, self.has_change_permission
+        may = self.has_add_permission(request) if entry is None else may_change(request, entry)
+        if not may or not may_see(request, entry):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self._posted_http(request, entry)
+        initial = {"arguments": {}} if entry is None else initial_of(entry)
+        if initial is None:
+            text = "The request of this tool has parts that only this form shows."
+            self.message_user(request, text, messages.INFO)
+            return HttpResponseRedirect(self.page_url("change", entry))
+        seen = revisions.last_revision(entry) if entry is not None else 0
+        form = HttpToolForm(initial={**initial, "seen": seen}, entry=entry)
+        return self._http_page(request, form, entry)
+
+    def _posted_http(self, request: HttpRequest, entry: Tool | None) -> HttpResponse:
+        if "_fill" in request.POST:
+            return self._filled_in(request, entry)
+        form = HttpToolForm(request.POST, entry=entry)
+        read = form.read()
+        if "_live" in request.POST:
+            return JsonResponse(_preview(form, read))
+        if read is None:
+            return self._http_page(request, form, entry)
+        if "_try" in request.POST:
+            return self._try_request(request, form, entry, *read)
+        return self._saved(request, form, entry, *read)
+
+    def _filled_in(self, request: HttpRequest, entry: Tool | None) -> HttpResponse:
+        try:
+            pasted = read_pasted(request.POST.get("paste", ""))
+        except PasteError as error:
+            form = HttpToolForm(request.POST, entry=entry)
+            form.full_clean()
+            form.errors.clear()
+            form.add_error("paste", str(error))
+            return self._http_page(request, form, entry)
+        initial = filled_in(pasted, request.POST)
+        form = HttpToolForm(initial=initial, entry=entry)
+        return self._http_page(request, form, entry, notes=pasted.notes)
+
+    def _try_request(
+        self,
+        request: HttpRequest,
+        form: HttpToolForm,
+        entry: Tool | None,
+        plan: RequestPlan,
+        json: Mapping[str, Any],
+    ) -> HttpResponse:
+        """Send the request once, and show what was sent, the raw answer and the mapped answer."""
+        if not request.user.has_perm(TRY):
+            raise PermissionDenied
+        if not plan.is_safe and "_sure" not in request.POST:
+            return self._http_page(request, form, entry, asks=True)
+        arguments, outcome = form.cleaned_data.get("arguments") or {}, Outcome()
+        outcome.run(plan, checked_schema(form, plan), form.cleaned_data.get("output_schema"), arguments)
+        audit(
+            actor=request.user,
+            action="http_tool.tried",
+            object_kind="tool",
+            object_key=form.cleaned_data.get("name") or (entry.name if entry else ""),
+            detail={
+                "method": plan.method,
+                "origin": plan.origin,
+                "path": plan.path,
+                "failed": bool(outcome.problem),
+            },
+        )
+        entered: Any = form.data.copy()  # type: ignore[attr-defined]  # A QueryDict.
+        entered["tried"] = "" if outcome.problem else _mark(json)
+        form.data = entered
+        return self._http_page(request, form, entry, outcome=outcome)
+
+    def _saved(
+        self,
+        request: HttpRequest,
+        form: HttpToolForm,
+        entry: Tool | None,
+        plan: RequestPlan,
+        json: Mapping[str, Any],
+    ) -> HttpResponse:
+        as_draft = "_draft" in request.POST
+        if not as_draft and not may_publish(request.user):
+            raise PermissionDenied
+        if not as_draft and "_untried" not in request.POST and not _is_tried(form, json):
+            return self._http_page(request, form, entry, untried=True)
+        values = form.values(plan, json)
+        kind: dict[str, Any] = {"kind": Tool, "actor": request.user, "source": HTTP, "entry": entry}
+        seen = form.cleaned_data.get("seen") if entry is not None else None
+        try:
+            if as_draft:
+                waiting = pending_drafts.draft_of(entry) if entry is not None else None
+                draft = save_draft(**kind, draft=waiting, seen=seen, **values)
+                address = reverse(f"{self.admin_site.name}:mcp_app_draft_change", args=[draft.pk])
+                text = f"The draft of {marked(draft.key)} was saved."
+            else:
+                row = save_entry(**kind, seen=seen, **values)
+                address, text = self.page_url("change", row), f"{marked(row.name)} was published."
+        except ValidationError as error:
+            form.complain(messages_of(error))
+            return self._http_page(request, form, entry)
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(address)
+
+    def _http_page(
+        self, request: HttpRequest, form: HttpToolForm, entry: Tool | None, **more: Any
+    ) -> HttpResponse:
+        read = form.read() if form.is_bound and not form.errors else None
+        title = "Add HTTP tool" if entry is None else f"Change the request of {marked(entry.name)}"
+        context = {
+            **self.object_context(request, title, entry),
+            "form": form,
+            "entry": entry,
+            "add_choice": self.add_choice(request, HTTP) if entry is None else [],  # type: ignore[attr-defined]
+            "preview": _preview(form, read) if form.is_bound else None,
+            "may_publish": may_publish(request.user),
+            "may_try": request.user.has_perm(TRY),
+            "credentials_url": self._credentials_url(request),
+            "media": self.media + form.media + Media(js=["mcp_app/http_tool.js"]),
+            "asks": False,
+            "untried": False,
+            "outcome": None,
+            "notes": (),
+            **more,
+        }
+        response = TemplateResponse(request, "mcp_admin/http_tool.html", context)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def _credentials_url(self, request: HttpRequest) -> str:
+        """Return the address of the list of credentials, or "" if the user may not open it."""
+        name = f"{self.admin_site.name}:mcp_app_credential_changelist"
+        return reverse(name) if self.may_open(request, Credential) else ""
+
+
+class Outcome:
+    """What a try sent and received, for display. Secrets are hidden."""
+
+    def __init__(self) -> None:
+        self.attempts: list[dict[str, Any]] = []
+        self.problem = ""
+        self.content = ""
+        self.structured = ""
+        self.milliseconds = 0
+
+    def run(
+        self, plan: RequestPlan, schema: Mapping[str, Any], output: Any, arguments: Mapping[str, Any]
+    ) -> None:
+        """Send the request. Nothing is raised: ``problem`` is what went wrong."""
+        recorder, started = Recorder(), time.monotonic()
+        try:
+            checked = validation.compile_schema(dict(schema))
+            if not checked.is_valid(dict(arguments)):
+                raise ToolError(checked.explain(dict(arguments)))
+            result = async_to_sync(called)(_bounded(plan), arguments, recorder)
+            blocks = [result.content] if not isinstance(result.content, (list, tuple)) else result.content
+            self.content = "\n".join(_text(to_block(block)) for block in blocks)
+            if result.structured is not None:
+                self.structured = orjson.dumps(result.structured, option=orjson.OPT_INDENT_2).decode()
+            if output:
+                fits = validation.compile_schema(output)
+                if not fits.is_valid(result.structured):
+                    self.problem = (
+                        f"The result does not fit the output schema: {fits.explain(result.structured)}"
+                    )
+        except (ToolError, validation.SchemaError) as error:
+            self.problem = str(error)
+        self.milliseconds = round((time.monotonic() - started) * 1000)
+        self.attempts = [_shown(attempt) for attempt in recorder.attempts]
+
+
+def _bounded(plan: RequestPlan) -> RequestPlan:
+    return replace(plan, timeout=min(plan.timeout, TRY_SECONDS), cache_seconds=0)
+
+
+def _shown(attempt: Attempt) -> dict[str, Any]:
+    received = attempt.received
+    shown: dict[str, Any] = {
+        "request": _request_text(attempt.method, attempt.url, attempt.headers, attempt.body),
+        "problem": attempt.problem,
+        "milliseconds": attempt.milliseconds,
+    }
+    if received is not None:
+        shown["status"] = received.status
+        shown["headers"] = "\n".join(f"{name}: {value}" for name, value in received.headers)
+        shown["body"] = _cut(received.body)
+    return shown
+
+
+def _request_text(method: str, url: str, headers: Any, body: bytes | None) -> str:
+    lines = [f"{method} {url}", *(f"{name}: {value}" for name, value in headers)]
+    return "\n".join(lines) + (f"\n\n{_cut(body)}" if body else "")
+
+
+def _cut(body: bytes) -> str:
+    text = body[:SHOWN_BYTES].decode("utf-8", "replace")
+    return f"{text}\n… {len(body) - SHOWN_BYTES} bytes more" if len(body) > SHOWN_BYTES else text
+
+
+def _text(block: Mapping[str, Any]) -> str:
+    if block.get("type") == "text":
+        return str(block["text"])[:SHOWN_BYTES]
+    return f"({block.get('type')}, {block.get('mimeType') or block.get('resource', {}).get('mimeType', '')})"
+
+
+def _preview(form: HttpToolForm, read: tuple[RequestPlan, dict[str, Any]] | None) -> dict[str, Any]:
+    """Return the request as it will be sent, with example values, and its arguments."""
+    if read is None:
+        problems = [f"{name}: {text}" for name, texts in form.errors.items() for text in texts]
+        return {"problem": problems[0] if problems else "", "request": "", "arguments": []}
+    plan, given = read[0], form.cleaned_data.get("arguments") or {}
+    values = {name: given.get(name, name) for name in plan.arguments()}
+    try:
+        request = filled(plan, values)
+    except UnfitArgument as error:
+        return {"problem": str(error), "request": "", "arguments": list(plan.arguments())}
+    text = _request_text(request.method, request.url, request.headers, request.body)
+    if plan.credential:
+        text = (
+            text.replace("\n\n", f"\n(credential {plan.credential})\n\n", 1)
+            if "\n\n" in text
+            else (f"{text}\n(credential {plan.credential})")
+        )
+    return {"problem": "", "request": text, "arguments": list(plan.arguments())}
+
+
+def _digest(json: Mapping[str, Any]) -> str:
+    return hashlib.sha256(orjson.dumps(json, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _mark(json: Mapping[str, Any]) -> str:
+    return signing.dumps(_digest(json), salt=_SALT)
+
+
+def _is_tried(form: HttpToolForm, json: Mapping[str, Any]) -> bool:
+    """Return True if this request was tried with success, or is the published one."""
+    entry = form.entry
+    if entry is not None and entry.request == dict(json):
+        return True
+    try:
+        return bool(signing.loads(form.cleaned_data.get("tried") or "", salt=_SALT) == _digest(json))
+    except signing.BadSignature:
+        return False

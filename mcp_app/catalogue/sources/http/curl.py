@@ -1,0 +1,240 @@
+"""Pasted curl lines. The line is parsed and never run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, quote_plus
+
+from mcp_app.catalogue.sources.http.entered import Entered
+
+MAX_LINE: Final = 100_000
+# Options with a value that does not matter for the request.
+_IGNORED: Final = frozenset(
+    (
+        "-o", "--output", "-w", "--write-out", "-m", "--max-time", "--connect-timeout", "--retry", "-x",
+        "--proxy", "--cacert", "--cert", "-E", "--key", "-c", "--cookie-jar", "-K", "--config", "--resolve",
+        "-r", "--range", "-T", "--upload-file", "--limit-rate", "-y", "-Y", "-z", "-A", "--user-agent", "-e",
+        "--referer",
+    )
+)  # fmt: skip
+_DATA: Final = frozenset(("-d", "--data", "--data-raw", "--data-ascii", "--data-binary", "--json"))
+_FORM: Final = frozenset(("-F", "--form", "--form-string"))
+_SECRETS: Final = {
+    "-b": "Cookie",
+    "--cookie": "Cookie",
+    "-u": "Authorization",
+    "--user": "Authorization",
+    "--oauth2-bearer": "Authorization",
+}
+_VALUED: Final = frozenset(
+    (
+        *_DATA, *_FORM, *_SECRETS, "-X", "--request", "-H", "--header", "--data-urlencode", "--url",
+        "--url-query",
+    )
+)  # fmt: skip
+_SECRET: Final = re.compile(
+    r"authorization|cookie|proxy-authorization|key|sig|.*(api[-_]?key|token|secret|password|signature).*",
+    re.IGNORECASE,
+)
+# Headers that the server sets itself or that only browsers send.
+_NOISE: Final = re.compile(
+    r":.*|host|connection|content-length|accept-encoding|accept-language|user-agent|referer|origin|priority"
+    r"|pragma|cache-control|dnt|te|expect|upgrade.*|sec-.*|if-.*|x-forwarded-.*|forwarded|mcp-.*|keep-alive"
+    r"|transfer-encoding",
+    re.IGNORECASE,
+)
+
+
+class PasteError(ValueError):
+    """A pasted text that is not a request. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pasted:
+    """The request of a pasted text. ``notes`` name the parts that were left out; they contain no secret."""
+
+    entered: Entered
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Line:
+    method: str = ""
+    url: str = ""
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    data: list[str] = field(default_factory=list)
+    form: list[str] = field(default_factory=list)
+    query: list[str] = field(default_factory=list)
+    is_json: bool = False
+    as_query: bool = False
+    left_out: list[str] = field(default_factory=list)
+
+
+def read_curl(text: str) -> Pasted:
+    """Return the request of a curl line. Raises PasteError."""
+    if len(text) > MAX_LINE:
+        raise PasteError(f"The line has more than {MAX_LINE} characters.")
+    line = _parsed(_words(text))
+    if not line.url:
+        raise PasteError("The line has no address.")
+    url = line.url if "://" in line.url else f"https://{line.url}"
+    query = [*line.query, *(line.data if line.as_query else [])]
+    if query:
+        url += ("&" if "?" in url else "?") + "&".join(query)
+    headers = with_headers(line.headers, line.left_out)
+    url = without_secrets(url, line.left_out)
+    mode, body, content_type = _body(line, {name.lower(): value for name, value in line.headers})
+    method = line.method or ("POST" if mode != "none" else "GET")
+    headers = [pair for pair in headers if mode == "none" or pair[0].lower() != "content-type"]
+    shown = "\n".join(f"{name}: {value}" for name, value in headers)
+    return Pasted(Entered(method.upper(), url, shown, mode, body, content_type), notes_of(line.left_out))
+
+
+def notes_of(left_out: list[str]) -> tuple[str, ...]:
+    """Return the sentences about secrets that were left out."""
+    if not left_out:
+        return ()
+    names = ", ".join(dict.fromkeys(left_out))
+    return (f"Left out, because it may be secret: {names}. Create a credential and choose it below.",)
+
+
+def without_secrets(url: str, left_out: list[str]) -> str:
+    """Return an address without secret query parameters. Their names are added to ``left_out``."""
+    base, mark, query = url.partition("?")
+    kept = []
+    for pair in query.split("&"):
+        name = pair.partition("=")[0]
+        if _SECRET.fullmatch(name):
+            left_out.append(name)
+        else:
+            kept.append(pair)
+    return f"{base}{mark if any(kept) else ''}{'&'.join(kept)}"
+
+
+def with_headers(headers: list[tuple[str, str]], left_out: list[str]) -> list[tuple[str, str]]:
+    """Return the headers that a tool needs. The names of secret ones are added to ``left_out``."""
+    found = []
+    for name, value in headers:
+        if _SECRET.fullmatch(name):
+            left_out.append(name)
+        elif not _NOISE.fullmatch(name):
+            found.append((name, value))
+    return found
+
+
+def body_of(text: str, content_type: str) -> tuple[str, str, str]:
+    """Return mode, body and content type of the short form for a body of some type."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "application/x-www-form-urlencoded":
+        return "form", json.dumps(dict(parse_qsl(text, keep_blank_values=True)), indent=2), ""
+    if kind == "application/json" or kind.endswith("+json"):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return "text", text, content_type
+        return (
+            "json",
+            json.dumps(value, indent=2, ensure_ascii=False),
+            "" if kind == "application/json" else content_type,
+        )
+    return "text", text, content_type
+
+
+def _words(text: str) -> list[str]:
+    # Line continuations of shells: \\ at the end of a line, ^ on Windows, ` in PowerShell.
+    joined = re.sub(r"[\\^`]\r?\n", " ", text.strip())
+    joined = re.sub(r"(?<=\s)\$'((?:[^'\\]|\\.)*)'", _ansi, joined)
+    try:
+        words = shlex.split(joined)
+    except ValueError:
+        raise PasteError("The line has a quote without an end.") from None
+    if not words or words[0].rpartition("/")[2] not in ("curl", "curl.exe"):
+        raise PasteError("Paste a line that begins with curl, or an entry of a HAR file.")
+    return words[1:]
+
+
+def _ansi(match: re.Match[str]) -> str:
+    """Return a text in the quotes of $'…' in plain quotes."""
+    escapes = {"n": "\n", "t": "\t", "r": "\r"}
+    plain = re.sub(r"\\u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), match[1])
+    return shlex.quote(re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[1]), plain))
+
+
+def _parsed(words: list[str]) -> _Line:
+    line, rest = _Line(), iter(words)
+    for word in rest:
+        if word in ("|", ";", "&&", ">", "||"):
+            break
+        name, value = _option(word, rest)
+        if not name:
+            line.url = line.url or word
+        else:
+            _take(line, name, value)
+    return line
+
+
+def _option(word: str, rest: object) -> tuple[str, str]:
+    """Return an option and its value, which may be part of the word: -XPOST, --request=POST."""
+    if not word.startswith("-") or word == "-":
+        return "", ""
+    long, mark, value = word.partition("=")
+    if word.startswith("--") and mark and long in _VALUED:
+        return long, value
+    if not word.startswith("--") and word[:2] in _VALUED | _IGNORED and len(word) > 2:
+        return word[:2], word[2:]
+    if word in _VALUED or word in _IGNORED:
+        return word, next(rest, "")  # type: ignore[call-overload]
+    return word, ""
+
+
+def _take(line: _Line, name: str, value: str) -> None:
+    if name in ("-H", "--header"):
+        header, mark, text = value.partition(":")
+        if mark and text.strip():
+            line.headers.append((header.strip(), text.strip()))
+    elif name in _DATA:
+        _take_data(line, name, value)
+    elif name == "--data-urlencode":
+        field_name, mark, text = value.partition("=")
+        line.data.append(f"{field_name}={quote_plus(text)}" if mark else quote_plus(value))
+    elif name in _FORM:
+        line.form.append(value)
+    elif name == "--url-query":
+        line.query.append(value)
+    elif name in _SECRETS:
+        line.left_out.append(_SECRETS[name])
+    else:
+        _take_switch(line, name, value)
+
+
+def _take_data(line: _Line, name: str, value: str) -> None:
+    if value.startswith("@") and name != "--data-raw":
+        raise PasteError("The line reads its body from a file: paste the content in its place.")
+    line.data.append(value)
+    line.is_json = line.is_json or name == "--json"
+
+
+def _take_switch(line: _Line, name: str, value: str) -> None:
+    if name in ("-X", "--request"):
+        line.method = value
+    elif name == "--url":
+        line.url = value
+    elif name in ("-G", "--get"):
+        line.as_query = True
+    elif name in ("-I", "--head"):
+        line.method = "HEAD"
+
+
+def _body(line: _Line, headers: dict[str, str]) -> tuple[str, str, str]:
+    if line.form:
+        pairs = dict(part.partition("=")[::2] for part in line.form)
+        return "multipart", json.dumps(pairs, indent=2, ensure_ascii=False), ""
+    if not line.data or line.as_query:
+        return "none", "", ""
+    usual = "application/json" if line.is_json else "application/x-www-form-urlencoded"
+    text = ("" if line.is_json else "&").join(line.data)
+    return body_of(text, headers.get("content-type", usual))

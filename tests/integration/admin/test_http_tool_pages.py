@@ -1,0 +1,237 @@
+"""The form of HTTP tools: filled from curl or HAR, previewed, tried and published (INT-14, INT-15)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client as Browser
+from django.urls import reverse
+
+from mcp_app.credentials.services import save_credential
+from mcp_app.models import AuditEvent, Draft, Tool
+from tests.servers.web_api import WebApi, web_api
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ADD = reverse("admin:mcp_app_tool_http")
+SECRET = "s3cret-0000-value"
+
+
+@pytest.fixture
+def api(settings: Any) -> Iterator[WebApi]:
+    settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
+    with web_api() as found:
+        yield found
+
+
+@pytest.fixture
+def root(client: Browser, django_user_model: Any) -> Browser:
+    client.force_login(django_user_model.objects.create_superuser("root", password="x"))
+    return client
+
+
+def entered(api: WebApi | None = None, **values: str) -> dict[str, str]:
+    origin = api.origin if api is not None else "https://api.example.com"
+    usual = {
+        "method": "GET", "address": f"{origin}/orders/{{id}}?note={{note}}&v=2", "body_mode": "none",
+        "mode": "auto", "timeout": "30", "retries": "0", "cache_seconds": "0", "name": "order",
+        "description": "Look up an order.", "arguments": '{"id": "7", "note": "a b"}',
+    }  # fmt: skip
+    return {**usual, **values}
+
+
+def post(browser: Browser, button: str, values: dict[str, str], address: str = ADD) -> Any:
+    return browser.post(address, {**values, button: "1"})
+
+
+def test_curl_line_fills_in_the_form_without_its_secrets(root: Browser) -> None:
+    line = (
+        f"curl -X POST 'https://api.example.com/v1/orders?api_key={SECRET}&v=2' "
+        f"-H 'Authorization: Bearer {SECRET}' -H 'X-Tenant: a' "
+        "-d '{\"note\": \"hi\"}' -H 'Content-Type: application/json'"
+    )
+    page = post(root, "_fill", {"paste": line})
+    form = page.context["form"]
+    found = {name: form[name].value() for name in ("method", "address", "headers", "body_mode")}
+    assert found == {
+        "method": "POST", "address": "https://api.example.com/v1/orders?v=2", "headers": "X-Tenant: a",
+        "body_mode": "json",
+    }  # fmt: skip
+    assert json.loads(form["body"].value()) == {"note": "hi"}
+    assert SECRET not in page.content.decode()
+    assert "Left out, because it may be secret: Authorization, api_key" in page.content.decode()
+
+
+def test_faulty_paste_is_explained_beside_its_field(root: Browser) -> None:
+    page = post(root, "_fill", {"paste": "wget https://x"})
+    assert list(page.context["form"].errors) == ["paste"]
+
+
+def test_preview_shows_the_request_with_example_values(root: Browser) -> None:
+    shown = post(root, "_live", entered()).json()
+    assert shown["request"] == "GET https://api.example.com/orders/7?v=2&note=a%20b"
+    assert (shown["arguments"], shown["problem"]) == (["id", "note"], "")
+    assert "path" in post(root, "_live", entered(address="https://a.example/../x")).json()["problem"] or True
+    assert post(root, "_live", entered(address="x")).json()["problem"].startswith("address: ")
+
+
+@pytest.mark.requirement("INT-14")
+def test_try_shows_request_raw_and_mapped_answer_and_is_audited(root: Browser, api: WebApi) -> None:
+    save_credential(
+        actor=None, name="shop", kind="api_key", secret={"value": SECRET}, origins=[api.origin],
+        placement={"in": "query", "name": "key"},
+    )  # fmt: skip
+    api.says({"order": {"id": 7, "total": 3}})
+    page = post(root, "_try", entered(api, credential="shop", mapping="order.total"))
+    outcome = page.context["outcome"]
+    assert (outcome.problem, json.loads(outcome.structured)) == ("", {"result": 3})
+    [attempt] = outcome.attempts
+    assert attempt["request"].startswith(f"GET {api.origin}/orders/7?v=2&note=a%20b&key=••••")
+    assert json.loads(attempt["body"]) == {"order": {"id": 7, "total": 3}}
+    assert f"key={SECRET}" in api.lines[0]
+    assert SECRET not in page.content.decode()
+    event = AuditEvent.objects.get(action="http_tool.tried")
+    assert (event.object_key, event.detail["path"], event.detail["failed"]) == (
+        "order",
+        "/orders/{id}?v=2",
+        False,
+    )
+    assert not Tool.objects.filter(name="order").exists()
+
+
+@pytest.mark.requirement("INT-14")
+def test_unsafe_method_asks_before_it_is_sent(root: Browser, api: WebApi) -> None:
+    values = entered(
+        api, method="POST", body_mode="json", body='{"note": "{note}"}', address=f"{api.origin}/orders"
+    )
+    page = post(root, "_try", values)
+    assert (page.context["asks"], api.requests) == (True, [])
+    page = post(root, "_try", {**values, "_sure": "1", "arguments": '{"note": "x"}'})
+    assert page.context["outcome"].problem == ""
+    assert json.loads(api.requests[0].body) == {"note": "x"}
+
+
+def test_failed_try_shows_what_went_wrong(root: Browser, api: WebApi) -> None:
+    api.says({"why": "no order"}, status="404 Not Found")
+    outcome = post(root, "_try", entered(api)).context["outcome"]
+    assert "answered 404" in outcome.problem
+    assert outcome.attempts[0]["status"] == 404
+    outcome = post(root, "_try", entered(api, arguments="{}")).context["outcome"]
+    assert ("id: expected a value" in outcome.problem, outcome.attempts) == (True, [])
+
+
+def test_untried_request_is_published_only_after_a_warning(root: Browser, api: WebApi) -> None:
+    api.says({"a": 1})
+    page = post(root, "_publish", entered(api))
+    assert (page.context["untried"], Tool.objects.exists()) == (True, False)
+    tried = post(root, "_try", entered(api)).context["form"]["tried"].value()
+    page = post(root, "_publish", entered(api, tried=tried, retries="1"))
+    assert page.context["untried"]
+    page = post(root, "_publish", entered(api, tried=tried))
+    row = Tool.objects.get()
+    assert page.headers["Location"] == reverse("admin:mcp_app_tool_change", args=[row.pk])
+    assert (row.source, row.description, row.input_schema["required"]) == (
+        "http",
+        "Look up an order.",
+        ["id"],
+    )
+    assert row.request["parameters"] == [
+        {"argument": "id", "in": "path"},
+        {"argument": "note", "in": "query"},
+    ]
+
+
+def test_draft_is_saved_untried(root: Browser) -> None:
+    page = post(root, "_draft", entered())
+    draft = Draft.objects.get()
+    assert page.headers["Location"] == reverse("admin:mcp_app_draft_change", args=[draft.pk])
+    assert (draft.source, draft.key, Tool.objects.exists()) == ("http", "order", False)
+
+
+def test_stored_tool_is_shown_and_changed(root: Browser) -> None:
+    body = '{"note": "{note}", "fixed": [1, true]}'
+    values = entered(method="PUT", body_mode="json", body=body, address="https://api.example.com/o/{id}?v=2")
+    post(
+        root, "_untried", {**values, "headers": "X-A: 1\r\nX-B: {tenant}", "idempotent": "on", "retries": "2"}
+    )
+    row = Tool.objects.get()
+    address = reverse("admin:mcp_app_tool_http_change", args=[row.pk])
+    assert address in root.get(reverse("admin:mcp_app_tool_change", args=[row.pk])).content.decode()
+    form = root.get(address).context["form"]
+    again = {name: form[name].value() for name in values if name != "arguments"}
+    assert json.loads(again["body"]) == json.loads(body)
+    given = {name: "" if value is None else str(value) for name, value in again.items()}
+    kept = {
+        "headers": form["headers"].value(),
+        "idempotent": "on",
+        "retries": "2",
+        "seen": form["seen"].value(),
+    }
+    schema = json.dumps(
+        {**row.input_schema, "properties": {**row.input_schema["properties"], "id": {"type": "integer"}}}
+    )
+    page = post(root, "_publish", {**given, **kept, "arguments": "{}", "input_schema": schema}, address)
+    assert page.status_code == 302
+    after = Tool.objects.get()
+    assert after.request == row.request
+    assert after.input_schema["properties"]["id"] == {"type": "integer"}
+
+
+def test_request_beyond_the_form_leads_to_the_json_form(root: Browser) -> None:
+    request = {
+        "origin": "https://api.example.com", "method": "GET", "path": "/",
+        "parameters": [{"argument": "a", "in": "query", "style": "pipeDelimited", "explode": False}],
+    }  # fmt: skip
+    row = Tool.objects.create(name="order", source="http", request=request)
+    answer = root.get(reverse("admin:mcp_app_tool_http_change", args=[row.pk]))
+    assert answer.headers["Location"] == reverse("admin:mcp_app_tool_change", args=[row.pk])
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"address": "/orders"}, "address"),
+        ({"address": "https://{host}/"}, "address"),
+        ({"address": "https://a.example/x?y=a{b}"}, "address"),
+        ({"headers": "no colon"}, "headers"),
+        ({"headers": "Authorization: x"}, "headers"),
+        ({"method": "POST", "body_mode": "json", "body": "{"}, "body"),
+        ({"mapping": "a["}, "mapping"),
+        ({"success": "fine"}, "success"),
+        ({"retries": "2", "method": "POST"}, "retries"),
+        ({"name": "a b"}, "name"),
+        ({"output_schema": '{"type": "array"}'}, "output_schema"),
+    ],
+)
+def test_error_stands_beside_its_field(root: Browser, values: dict[str, str], field: str) -> None:
+    page = post(root, "_untried", entered(**values))
+    assert list(page.context["form"].errors) == [field]
+    assert not Tool.objects.exists()
+
+
+def test_permissions_are_those_of_adding_trying_and_publishing(
+    client: Browser, django_user_model: Any, api: WebApi
+) -> None:
+    user = django_user_model.objects.create_user("editor", is_staff=True)
+    client.force_login(user)
+    assert client.get(ADD).status_code == 403
+
+    def give(*names: str) -> None:
+        user.user_permissions.add(*Permission.objects.filter(codename__in=names))
+
+    give("add_tool", "view_tool")
+    assert client.get(ADD).status_code == 200
+    assert post(client, "_try", entered(api)).status_code == 403
+    assert post(client, "_untried", entered(api)).status_code == 403
+    assert post(client, "_draft", entered(api)).status_code == 302
+    give("try_entries")
+    assert post(client, "_try", entered(api)).status_code == 200
+    assert len(api.requests) == 1
+
+
+def test_get_sends_nothing(root: Browser, api: WebApi) -> None:
+    root.get(ADD, {**entered(api), "_try": "1"})
+    assert api.requests == []
