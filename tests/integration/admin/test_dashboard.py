@@ -417,14 +417,15 @@ def test_pending_tasks_link_to_their_pages(root: Client, seeded: Seed) -> None:
 def test_high_error_rate_is_the_first_task_and_names_the_tool(root: Client, empty: Seed) -> None:
     Message.objects.all().delete()
     now = time.time()
+    fault = {"outcome": "error", "answer": '{"error":{"code":-32603,"message":"The server is stopping."}}'}
     _drain(
         *[line(f"ok-{at}", at=now - 60) for at in range(15)],
-        *[line(f"bad-{at}", at=now - 60, outcome="tool_error", target="slow") for at in range(4)],
-        line("other", at=now - 60, outcome="tool_error"),
+        *[line(f"bad-{at}", at=now - 60, **fault, target="slow") for at in range(4)],
+        line("other", at=now - 60, **fault),
     )
     first = shown(root).verdict.tasks[0]
     assert first.text == "25 % of calls failed: 5 of 20, most of them in slow (last hour)"
-    assert len(root.get(first.url).context["timeline"].rows) == 5
+    assert sum(group.row.count for group in root.get(first.url).context["errors"].groups) == 5
 
 
 def test_calls_without_a_name_are_counted_as_unknown_tools(root: Client, empty: Seed) -> None:
