@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from mcp_app.console import history
 from mcp_app.console.detail import running_calls
+from mcp_app.console.download import record
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import AuditEvent, Call, LogCursor, Message, Session
 from mcp_app.streams.connections.keys import MESSAGES
@@ -43,6 +44,7 @@ def _pages(session: Session) -> dict[str, str]:
         reverse("mcp_console:messages"): "message",
         LINES: "message",
         f"{ONE}?key={Message.objects.latest('pk').pk}": "message",
+        reverse("mcp_console:incident", args=["1f2e3d4c"]): "message",
         reverse("mcp_console:session", args=[session.pk]): "message session",
         reverse("mcp_console:session_now", args=[session.pk]): "message session",
     }
@@ -315,6 +317,43 @@ def test_message_key_keeps_microseconds_across_storing(
     drain_once(queue)
     assert [row["key"] for row in _lines(root, session="s")["rows"]] == before
     assert all(history.stored(key) is not None for key in before)
+
+
+RAISED = {
+    "type": "ValueError",
+    "message": "no such customer \u202e",
+    "frames": [
+        {"file": "ops/mcp.py", "line": 42, "function": "customer", "module": "ops.mcp", "own": True,
+         "offset": 3, "omitted": 0}
+    ],
+}  # fmt: skip
+
+
+def test_exception_is_shown_before_and_after_it_is_stored(
+    root: Client, clean_redis: str, queue: SyncMessageQueue
+) -> None:
+    address = reverse("mcp_console:incident", args=["1f2e3d4c"])
+    assert root.get(address).json() == {"text": ""}
+    told = [[1, "1f2e3d4c", json.dumps(RAISED)]]
+    batch = encoded(fields(), fields(request_id="2", outcome="tool_error"), incidents=told)
+    with redis.Redis.from_url(clean_redis, protocol=2) as client:
+        client.xadd(MESSAGES, {"b": batch})
+    texts = []
+    for _ in range(2):
+        (row,) = _lines(root, session="s", search="incident:1f2e3d4c")["rows"]
+        assert row["id"] == "2"
+        first, *_ = root.get(ONE, {"key": row["key"]}).json()["blocks"]
+        assert first["title"] == "exception"
+        texts += [first["text"], root.get(address).json()["text"]]
+        drain_once(queue)
+    assert len(set(texts)) == 1
+    assert texts[0].startswith(
+        "ValueError: no such customer \N{MATHEMATICAL LEFT WHITE SQUARE BRACKET}U+202E"
+    )
+    assert "ops/mcp.py:42 in customer" in texts[0]
+    line = history.find(row["key"])
+    assert line is not None
+    assert (record(line)["incident"], record(line)["exception"]) == ("1f2e3d4c", RAISED)
 
 
 # Downloads
