@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, looks, opened_pages, picture, sign_in
@@ -77,3 +77,20 @@ def test_approval_queue_without_the_skin_does_not_scroll(
 ) -> None:
     visitor = visit_plain(width=1440)
     assert visitor.goto(addresses["approval-list"]).evaluate(SCROLLING) == []
+
+
+# The skin hides every page without scripts.
+@pytest.mark.parametrize("has_scripts", [True, False], ids=["scripts", "no-scripts"])
+def test_tabs_of_a_form_without_the_skin_are_links_to_its_sections(
+    has_scripts: bool, visit_plain: Visit
+) -> None:
+    visitor = visit_plain(java_script_enabled=has_scripts)
+    page = visitor.page
+    page.goto(f"{visitor.base}/admin/mcp_app/tool/add/#access")
+    sections = {name: page.locator(f"#{name}") for name in ("text", "access", "limits", "definition")}
+    for name in ("access", "limits"):
+        page.locator(f"[data-tabs] a[href='#{name}']").click()
+        for other, section in sections.items():
+            expect(section).to_be_visible(visible=other == name or not has_scripts)
+        expect(sections[name]).to_be_in_viewport()
+    assert visitor.trouble == []
