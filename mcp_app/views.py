@@ -54,9 +54,9 @@ def _only_when_on() -> None:
 
 
 def _policy() -> str:
-    """Return a policy that allows only the page's own style, script and icon."""
+    """Return a policy that allows only the page's own styles, fonts, script and icon."""
     source = urlsplit(static("mcp_app/copy.js")).netloc or "'self'"
     return (
         f"default-src 'none'; style-src {source}; script-src {source}; img-src {source}; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"font-src {source}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )

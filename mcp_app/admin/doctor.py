@@ -150,7 +150,7 @@ def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report
 def server(request: HttpRequest) -> Finding:
     """Return a finding about the web server that serves this request."""
     if not hasattr(request, "scope"):
-        text = "this page is served by WSGI, under which nothing answers /mcp"
+        text = "this page is served by WSGI, under which /mcp is not served"
         return warning(
             "web.server", text, "Serve the ASGI application: with uvicorn, hypercorn, granian or Daphne."
         )

@@ -34,7 +34,7 @@ def reachable(_: Installation) -> Iterator[Finding]:
         begun = time.perf_counter()
         cursor.execute("SELECT 1")
         took = time.perf_counter() - begun
-    text = f"{connection.display_name} answers in {took * 1000:.1f} ms"
+    text = f"{connection.display_name} responds in {took * 1000:.1f} ms"
     remedy = "Move it closer, or reduce its load."
     yield (
         warning("database.reachable", text, remedy) if took > SLOW_SECONDS else ok("database.reachable", text)

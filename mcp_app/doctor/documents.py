@@ -40,12 +40,12 @@ def reach(_: Installation) -> Iterator[Finding]:
         yield ok(CHECK, "documents of clients can be fetched from here")
     elif not settings.oauth_registration:
         remedy = f"{REACH}, or set OAUTH_REGISTRATION=on, or enter the clients by hand."
-        yield error(CHECK, f"no answer from {missing}: their clients cannot connect", remedy)
+        yield error(CHECK, f"no response from {missing}: their clients cannot connect", remedy)
     elif settings.oauth_documents == "on":
-        text = f"no answer from {missing}: their clients cannot connect, and do not register instead"
+        text = f"no response from {missing}: their clients cannot connect, and do not register instead"
         yield error(CHECK, text, f"{REACH}, or set OAUTH_DOCUMENTS=auto.")
     else:
-        text = f"no answer from {missing}: clients register instead of publishing a document"
+        text = f"no response from {missing}: clients register instead of publishing a document"
         yield warning(CHECK, text, f"{REACH}, or set OAUTH_DOCUMENTS=off if that is meant.")
 
 

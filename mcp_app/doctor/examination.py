@@ -135,7 +135,7 @@ def _check(area: Area, check: Check, installation: Installation) -> list[Finding
     thread = _CheckThread(partial(_within_reach, name, check, installation))
     thread.join(area.seconds)
     if thread.is_alive():
-        return [error(name, f"no answer within {area.seconds:g} s", HANGS)]
+        return [error(name, f"no response within {area.seconds:g} s", HANGS)]
     if thread.found is None:
         return [error(name, "the check itself failed", "Its traceback is in the log. Report it as a bug.")]
     return thread.found

@@ -31,7 +31,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
     except StreamsUnavailable as fault:
         yield error(check, str(fault), "Start Redis, or correct REDIS_URL.")
         return
-    text = f"answers in {took * 1000:.1f} ms"
+    text = f"responds in {took * 1000:.1f} ms"
     if took > SLOW_SECONDS:
         yield warning(check, text, "Move it closer, or reduce its load.")
     else:

@@ -21,7 +21,7 @@ def debug(installation: Installation) -> Iterator[Finding]:
     """Check that DEBUG is off. Otherwise any visitor who causes an error can see source code and settings."""
     public = _public_hosts(installation)
     if django_settings.DEBUG and public:
-        text = f"DEBUG is on, but the server answers to {', '.join(public)}"
+        text = f"DEBUG is on, but the server responds at {', '.join(public)}"
         yield error("settings.debug", text, "Switch DEBUG off.")
     else:
         yield ok("settings.debug", "DEBUG is on for this machine only" if django_settings.DEBUG else "off")

@@ -28,7 +28,7 @@ REQUEST_SECONDS = 5.0
 STRANGER = "doctor.invalid"
 DEMO = "mcp_app.contrib.demo"
 STEPS, STEP_SECONDS = 4, 0.5
-UNBUFFERED = "Switch response buffering and compression off for /mcp in the proxy, as deploy/nginx.conf does."
+UNBUFFERED = "Turn off response buffering and compression for /mcp in the proxy, as deploy/nginx.conf does."
 
 
 def alive(installation: Installation) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def alive(installation: Installation) -> Iterator[Finding]:
     server = answer.headers.get("server") or "an unnamed server"
     where = f"{installation.url}/healthz"
     if answer.status == 200 and _json(answer).get("status") == "ok":
-        yield ok(check, f"{where} is answered by {server}")
+        yield ok(check, f"{where} responds, served by {server}")
         if _json(answer).get("lifespan") is False:
             text = "the server did not announce its start (lifespan), nor will it announce its end"
             remedy = (
@@ -51,9 +51,9 @@ def alive(installation: Installation) -> Iterator[Finding]:
             yield warning("web.lifespan", text, remedy)
     elif 300 <= answer.status < 400:
         text = f"{where} redirects to {answer.headers.get('location', 'nowhere')}"
-        yield error(check, text, "Set PUBLIC_URL to the address that answers without a redirect.")
+        yield error(check, text, "Set PUBLIC_URL to the address that responds without a redirect.")
     else:
-        text = f"{where} is answered {answer.status} by {server}"
+        text = f"{where} responds with status {answer.status}, served by {server}"
         remedy = "Route the address to this installation, whose asgi.py uses mcp_app.asgi.get_application()."
         yield error(check, text, remedy)
 
@@ -67,7 +67,9 @@ def ready(installation: Installation) -> Iterator[Finding]:
     missing = _json(answer).get("missing")
     names = ", ".join(str(name) for name in missing) if isinstance(missing, list) else "unknown"
     yield error(
-        "web.ready", f"/readyz is answered {answer.status}; missing: {names}", "Start what is missing."
+        "web.ready",
+        f"/readyz responds with status {answer.status}; missing: {names}",
+        "Start what is missing.",
     )
 
 

@@ -103,7 +103,8 @@ def page(
     target = f" {_source(to)}" if to else ""
     own = urlsplit(static("mcp_app/oauth.css")).netloc or "'self'"
     response["Content-Security-Policy"] = (
-        f"default-src 'none'; style-src {own}; img-src {own}; base-uri 'none'; "
+        f"default-src 'none'; style-src {own}; img-src {own}; font-src {own}; "
+        "base-uri 'none'; "
         f"form-action 'self'{target}; frame-ancestors 'none'"
     )
     # With "no-referrer", browsers would send no Origin with the server's own form, and its CSRF check would
@@ -232,9 +233,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
     except OAuthToolkitError as error:
         library = error.oauthlib_error
         words = error_descriptions.explained(library.error, library.description)
-        raise ConsentRefused(
-            f"The request is not in order any more. {words} {error_descriptions.AGAIN}"
-        ) from None
+        raise ConsentRefused(f"The request is no longer valid. {words} {error_descriptions.AGAIN}") from None
     return _redirected(request, url, {})
 
 
@@ -249,7 +248,7 @@ def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
     if client is not None and (_is_trusted(client) or redirects.is_loopback(back.redirect_uri)):
         return _redirected(request, back.redirect_uri, error)
     context = {
-        "reason": f"The client's request is not in order ({error['error']}). {error['error_description']}",
+        "reason": f"The request of the client is invalid ({error['error']}). {error['error_description']}",
         "link": _with(back.redirect_uri, {**error, "iss": issuer(request)}),
         "redirect": redirects.origin_of(back.redirect_uri),
     }

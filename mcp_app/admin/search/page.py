@@ -27,8 +27,8 @@ WORDS: Final = (
 )
 # Limits of kinds of which not all rows are searched.
 BOUNDS: Final = (
-    (f"the newest {NEWEST_SESSIONS:,} sessions", "mcp_app.view_session"),
-    (f"calls that wait or run, and the newest {MOST_OPEN:,}", "mcp_app.view_call"),
+    (f"the latest {NEWEST_SESSIONS:,} sessions", "mcp_app.view_session"),
+    (f"calls that wait or run, and the latest {MOST_OPEN:,}", "mcp_app.view_call"),
 )
 
 

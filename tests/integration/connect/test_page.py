@@ -129,7 +129,9 @@ def test_page_escapes_a_hostile_name(client: Client) -> None:
 def test_page_complies_with_its_csp(client: Client) -> None:
     answer = client.get("/connect/")
     policy = answer["Content-Security-Policy"]
-    assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self';")
+    assert policy.startswith(
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self';"
+    )
     page = answer.content.decode()
     assert not re.search(r"\son\w+=|\sstyle=|<style|javascript:|<script>", page)
     assert set(re.findall(r'(?:src|href)="(https?:[^"?]*)', page)) == {
