@@ -26,7 +26,7 @@ _MODES: Final = {
     "raw": "another type",
 }
 _RESULTS: Final = {
-    "auto": "by the answer's type",
+    "auto": "by the type of the response",
     "structured": "JSON only",
     "text": "text",
     "file": "a file",
@@ -79,15 +79,15 @@ class HttpToolForm(forms.Form):
     mapping = _line(
         "Mapping",
         "orders[].{id: id, total: sum.amount}",
-        help_text="JMESPath that selects from the answer. Empty: the whole answer.",
+        help_text="JMESPath that selects from the response. Empty: the whole response.",
     )
     error_mapping = _line("Mapping of errors", "error.message")
     success = _line("Success", "200-299, 404", help_text="Other statuses are errors for the model.")
     mode = _choice("Read as", [(name, _RESULTS[name]) for name in RESULT_MODES])
-    prepend = _line("Text before the answer", "Amounts are in cents.")
-    append = _line("Text after the answer", "Use order_notes to read the notes.")
+    prepend = _line("Text before the result", "Amounts are in cents.")
+    append = _line("Text after the result", "Use order_notes to read the notes.")
     fields_argument = forms.BooleanField(
-        required=False, label="Argument fields", help_text="Lets a model pick members of the answer."
+        required=False, label="Argument fields", help_text="Lets a model pick members of the result."
     )
     output_schema = JsonField(
         shape=None,

@@ -161,7 +161,7 @@ class Bench {
     const token = this.part("csrf").querySelector("input").value;
     const options = body === undefined ? {} : { method: "POST", body, headers: { "X-CSRFToken": token } };
     const answer = await fetch(url, { ...options, redirect: "error", cache: "no-store" }).catch(() => {
-      throw new Error("The server cannot be reached, or you are no longer signed in. Reload the page.");
+      throw new Error("The server cannot be reached, or you are no longer logged in. Reload the page.");
     });
     const value = await answer.json().catch(() => ({ error: `The server responded with status ${answer.status}.` }));
     if (!answer.ok) throw new Error(value.error);

@@ -94,14 +94,14 @@ export class Questions {
   speak({ messages, systemPrompt, maxTokens }, id) {
     const said = (Array.isArray(messages) ? messages : []).filter(isObject).map(({ role, content }) => element("section", { class: "mcp-bench-turn" },
       element("span", { class: "mcp-badge" }, role === "assistant" ? "assistant" : "user"), ...(Array.isArray(content) ? content : [content]).map((each) => contentBlock(each))));
-    const words = element("textarea", { class: "mcp-input", rows: "4", "aria-label": "The model's answer" });
+    const words = element("textarea", { class: "mcp-input", rows: "4", "aria-label": "Response of the model" });
     const inside = element("div", {},
       typeof systemPrompt === "string" ? element("p", { class: "mcp-dim" }, lines(`System prompt: ${systemPrompt}`)) : null, ...said,
-      element("p", { class: "mcp-dim" }, `Answer in the model's place${Number.isInteger(maxTokens) ? `, at most ${maxTokens} tokens` : ""}:`), words);
-    const send = (done) => done({ role: "assistant", content: { type: "text", text: words.value }, model: "a person", stopReason: "endTurn" });
+      element("p", { class: "mcp-dim" }, `Respond in place of the model${Number.isInteger(maxTokens) ? `, at most ${maxTokens} tokens` : ""}:`), words);
+    const send = (done) => done({ role: "assistant", content: { type: "text", text: words.value }, model: "a user", stopReason: "endTurn" });
     return this.panel(id, "The tool asks the client's model", "", inside, [
       { label: "Send", tone: "mcp-primary", act: send },
-      { label: "Refuse", act: (_, failed) => failed(Object.assign(new Error("The person refused."), { code: REFUSED })) },
+      { label: "Refuse", act: (_, failed) => failed(Object.assign(new Error("The user refused."), { code: REFUSED })) },
     ]);
   }
 }

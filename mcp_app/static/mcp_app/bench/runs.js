@@ -7,7 +7,7 @@ import { element, line, milliseconds } from "./text.js";
 
 const MOST_KEPT = 50;
 const TONES = { ok: "good", cancelled: "warn", "": "plain" };
-const WORDS = { ok: "ok", tool_error: "tool error", error: "error", cancelled: "cancelled", "": "no answer" };
+const WORDS = { ok: "ok", tool_error: "tool error", error: "error", cancelled: "cancelled", "": "no result" };
 
 export class Runs {
   // `load(run)`: put its arguments into the form. `whole(pk)`: resolves to a logged run with its answer.
