@@ -17,7 +17,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import Select, object_button, revoking
+from mcp_app.admin.base import Select, object_button
+from mcp_app.admin.caller_links import revoke_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.list_filters import StateFilter
@@ -226,11 +227,10 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
         Each is included only if the current user has the permission for it.
         """
-        then = "Its clients are refused at once, and it never works again."
-        button = revoking("admin:mcp_app_apikey_revoke", "Revoke", "key", then)
         key = self.get_object(request, object_id) if may_ask(request.user) else None
         seen = f"{reverse('mcp_person', args=[key.user_id])}?key={key.pk}" if key is not None else ""
-        return {"revoking": button if self.has_revoke_permission(request) else None, "seen_url": seen}
+        button = revoke_button() if self.has_revoke_permission(request) else None
+        return {"revoking": button, "seen_url": seen}
 
     shown_name = text_column("name", "name", ordering="name")
     owner = text_column("user", "user", ordering=login_name("user"))

@@ -24,17 +24,15 @@ def text_column(description: str, field: str, *, ordering: Any = None, empty: st
     return _column(description, ordering, lambda row: visible(getattr(row, field) or empty))
 
 
-def who_column(description: str = "who") -> Column:
+def who_column(description: str = "user") -> Column:
     """Return a column for a principal.
 
-    It shows the display name if the list has looked it up, with the principal's key as tooltip.
+    It shows the linked name that ``name_callers`` attached to the row, with the principal's key as tooltip.
     """
 
     def shown(row: Any) -> SafeString:
-        name = getattr(row, "who", row.principal)
-        if name == row.principal:
-            return visible(name)
-        return format_html('<span title="{}">{}</span>', marked(row.principal), visible(name))
+        name = getattr(row, "caller", None) or visible(row.principal)
+        return format_html('<span title="{}">{}</span>', marked(row.principal), name)
 
     return _column(description, "principal", shown)
 

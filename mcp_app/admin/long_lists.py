@@ -11,7 +11,8 @@ from django.http import HttpRequest
 from django.utils.functional import cached_property
 
 from mcp_app.admin.base import M, RowPageAdmin
-from mcp_app.auth.principal_names import principal_names
+from mcp_app.admin.caller_links import linked_name
+from mcp_app.auth.principal_names import caller_names
 from mcp_app.interface.clients import client_names
 from mcp_app.models import Message
 
@@ -39,7 +40,7 @@ class LongListAdmin(RowPageAdmin[M]):
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Return the list. The display names of the principals are attached to its rows."""
         changelist: Any = super().get_changelist_instance(request)
-        name_callers(changelist.result_list)
+        name_callers(changelist.result_list, request.user)
         return changelist
 
     def get_search_results(
@@ -79,12 +80,17 @@ def among_newest(rows: QuerySet[Any], newest_by: str) -> dict[str, Any]:
     return {} if oldest is None else {f"{newest_by}__gte": oldest}
 
 
-def name_callers(rows: Iterable[Any]) -> None:
-    """Set the attribute ``who`` of each row to its principal's display name, in two queries."""
+def name_callers(rows: Iterable[Any], user: Any = None) -> None:
+    """Set the attribute ``who`` of each row to its principal's display name.
+
+    With ``user``, also set ``caller`` to the name as HTML, with links to pages that ``user`` may open.
+    """
     rows = list(rows)
-    names = principal_names({row.principal for row in rows})
+    names = caller_names({row.principal for row in rows})
+    links = {key: linked_name(user, key, name) for key, name in names.items()} if user is not None else {}
     for row in rows:
-        row.who = names[row.principal]
+        row.who = str(names[row.principal])
+        row.caller = links.get(row.principal)
 
 
 def name_clients(messages: Iterable[Message]) -> None:

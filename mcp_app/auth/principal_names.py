@@ -2,49 +2,100 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
+from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import IntegerField
 
 from mcp_app.models import ApiKey
-from mcp_app.protocol.principal_key import ACTOR, BENCH, actor_of, person_of
+from mcp_app.protocol.principal_key import BENCH, CallerIds, caller_ids
 
 # From this number of primary keys on, a range is queried instead of a list.
 MANY: Final = 50
-_USER: Final = re.compile(r"user:([^/]+)")
-_KEY: Final = re.compile(r"/key:(\d+)$")
+BETWEEN: Final = " · "
+
+
+class CallerName(NamedTuple):
+    """The display names in a principal.
+
+    ``user`` is the principal itself if there is no such user. ``credential`` is the name of the API key or of
+    the OAuth client, and ``actor`` that of the person who acts as the user. Both may be "".
+    """
+
+    user: str
+    credential: str = ""
+    actor: str = ""
+    is_known: bool = True
+    is_bench: bool = False
+
+    def __str__(self) -> str:
+        name = f"{self.actor} as {self.user}" if self.actor else self.user
+        name += f"{BETWEEN}{self.credential}" if self.credential else ""
+        return f"{name} (bench)" if self.is_bench else name
 
 
 def principal_names(principals: Iterable[str]) -> dict[str, str]:
-    """Map principals to display names such as ``ada, by the key "laptop"``, in two queries."""
-    keys = {name: int(found[1]) for name in principals if "/key:" in name and (found := _KEY.search(name))}
-    users = {name: found[1] for name in principals if (found := _USER.match(name))}
-    actors = {name: person_of(name).partition(":")[2] for name in users if ACTOR in name and actor_of(name)}
-    people = _usernames({*users.values(), *actors.values()})
-    labels = dict(ApiKey.objects.filter(pk__in=set(keys.values())).values_list("pk", "name"))
-    shown = {}
-    for name in principals:
-        said = people.get(users.get(name, ""), name)
-        if name in keys and name in users:
-            said += f', by the key "{labels.get(keys[name], keys[name])}"'
-        if name in actors:
-            said = f"{people.get(actors[name], 'a deleted user')} as {said}"
-        if name in users and BENCH in name:
-            said += " (bench)"
-        shown[name] = said
-    return shown
+    """Map principals to display names such as ``ada · laptop``, in at most three queries."""
+    return {principal: str(name) for principal, name in caller_names(principals).items()}
 
 
-def _usernames(keys: set[str]) -> dict[str, str]:
+def caller_names(principals: Iterable[str]) -> dict[str, CallerName]:
+    """Map principals to the display names of their parts, in at most three queries."""
+    ids = {principal: caller_ids(principal) for principal in principals}
+    people = _usernames({each for found in ids.values() for each in (found.user, found.actor)} - {""})
+    keys = _names(ApiKey, {found.api_key for found in ids.values()} - {""})
+    # A machine has the name of its user, so its client has none.
+    asked = {found.client for found in ids.values() if not people.get(found.user, _NOBODY).is_service}
+    clients = _names(apps.get_model("mcp_oauth", "Client"), asked - {""}) if _has_clients() else {}
+    return {principal: _named(principal, found, people, keys, clients) for principal, found in ids.items()}
+
+
+class _Person(NamedTuple):
+    username: str
+    is_service: bool
+
+    def __str__(self) -> str:
+        return _name(self.username, self.is_service)
+
+
+_NOBODY: Final = _Person("", is_service=False)
+
+
+def _named(
+    principal: str,
+    found: CallerIds,
+    people: Mapping[str, _Person],
+    keys: Mapping[str, str],
+    clients: Mapping[str, str],
+) -> CallerName:
+    actor = str(people.get(found.actor, "a deleted user")) if found.actor else ""
+    user = people.get(found.user)
+    if user is None:
+        return CallerName(principal, actor=actor, is_known=False)
+    credential = keys.get(found.api_key, found.api_key) or clients.get(found.client, "")
+    return CallerName(str(user), credential, actor, is_bench=BENCH in principal)
+
+
+def _has_clients() -> bool:
+    return apps.is_installed("mcp_app.oauth")
+
+
+def _names(model: Any, keys: set[str]) -> dict[str, str]:
+    if not keys:
+        return {}
+    rows = model._default_manager.filter(pk__in=keys).order_by().values_list("pk", "name")
+    return {str(pk): name for pk, name in rows}
+
+
+def _usernames(keys: set[str]) -> dict[str, _Person]:
     model = get_user_model()
     known = model._default_manager.filter(**_among(model, [key for key in keys if _is_key(model, key)]))
     # Columns are read instead of model instances, because a search reads a thousand rows per keystroke.
     rows = known.values_list("pk", model.USERNAME_FIELD, "mcp_service_user__pk")
-    return {str(pk): _name(username, service is not None) for pk, username, service in rows}
+    return {str(pk): _Person(username, service is not None) for pk, username, service in rows}
 
 
 def _among(model: type[Any], keys: list[str]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def sessions_now(request: HttpRequest) -> HttpResponse:
 @_for()
 @require_safe
 def names(request: HttpRequest) -> HttpResponse:
-    """Return names as JSON: of principals such as ``ada, by the key "laptop"``, and of sessions' clients."""
+    """Return names as JSON: of principals such as ``ada · laptop``, and of sessions' clients."""
     if not (request.user.has_perm(SESSIONS) or request.user.has_perm(MESSAGES)):
         raise PermissionMissing(SESSIONS, MESSAGES)
     found = principal_names(request.GET.getlist("who")[:MOST_NAMES])

@@ -1,20 +1,116 @@
-"""Links from a message to admin pages: its call, its tool, and the test bench.
+"""Links to admin pages: of a message's call and tool, and of the user, credential and session of a caller.
 
 A link is None if there is no such page or the user may not open it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from django.contrib.admin.utils import quote
+from django.contrib.auth import get_user_model
 from django.urls import NoReverseMatch, reverse
+from django.utils.http import urlencode
 
 from mcp_app.models import Call, Tool
+from mcp_app.protocol.principal_key import caller_ids
 
 CALLED = "tools/call"
 TOOL_NOT_FOUND = "tool_not_found"
+
+
+class CallerPages(NamedTuple):
+    """The pages of a caller: of its user, of its API key, and of its OAuth client."""
+
+    user: str | None = None
+    api_key: str | None = None
+    client: str | None = None
+
+
+def caller_pages(user: Any, principal: str) -> CallerPages:
+    """Return the pages of the user and of the credential in a principal key."""
+    ids = caller_ids(principal)
+    return CallerPages(
+        user_page(user, ids.user) if ids.user else None,
+        key_page(user, ids.api_key) if ids.api_key else None,
+        _page(user, "mcp_oauth.client", ids.client) if ids.client else None,
+    )
+
+
+def user_page(user: Any, pk: Any) -> str | None:
+    """Return the page of another user."""
+    return _page(user, get_user_model()._meta.label_lower, pk)
+
+
+def key_page(user: Any, pk: Any) -> str | None:
+    """Return the page of an API key."""
+    return _page(user, "mcp_app.apikey", pk)
+
+
+def session_page(user: Any, pk: str) -> str | None:
+    """Return the page of a stored session."""
+    return _page(user, "mcp_app.session", pk)
+
+
+def named_tool_page(user: Any, name: str) -> str | None:
+    """Return the page of the tool with this name."""
+    if not _may_view(user, "mcp_app.tool"):
+        return None
+    tool = _tool(name)
+    return None if tool is None else _page(user, "mcp_app.tool", tool)
+
+
+def messages_page(user: Any, **narrowed: str) -> str | None:
+    """Return the message log, narrowed by fields of its form such as ``principal`` and ``since``."""
+    return _list(user, "mcp_app.message", narrowed)
+
+
+def figures_page(user: Any, **asked: str) -> str | None:
+    """Return the page of figures. ``tool`` or ``principal`` limits the counted calls."""
+    if not _may_view(user, "mcp_app.message"):
+        return None
+    query = urlencode(asked)
+    return f"{reverse('admin:mcp_app_message_figures')}?{query}"
+
+
+def sessions_page(user: Any, **narrowed: str) -> str | None:
+    """Return the list of sessions. ``q`` finds sessions by client, principal and address."""
+    return _list(user, "mcp_app.session", narrowed)
+
+
+def keys_page(user: Any, **narrowed: str) -> str | None:
+    """Return the list of API keys. ``q`` finds keys by name, prefix and user."""
+    return _list(user, "mcp_app.apikey", narrowed)
+
+
+def connections_page(user: Any, **narrowed: str) -> str | None:
+    """Return the list of OAuth connections. ``q`` finds connections by client and user."""
+    return _list(user, "mcp_oauth.connection", narrowed)
+
+
+def _list(user: Any, model: str, narrowed: dict[str, str]) -> str | None:
+    address = _address(user, model, "changelist")
+    return f"{address}?{urlencode(narrowed)}" if address and narrowed else address
+
+
+def _page(user: Any, model: str, pk: Any) -> str | None:
+    return _address(user, model, "change", quote(pk))
+
+
+def _address(user: Any, model: str, view: str, *args: Any) -> str | None:
+    if not _may_view(user, model):
+        return None
+    try:
+        return reverse(f"admin:{model.replace('.', '_')}_{view}", args=args)
+    except NoReverseMatch:  # The project serves no such pages.
+        return None
+
+
+def _may_view(user: Any, model: str) -> bool:
+    """Return True if the user may view or change a model, which Django's admin requires for its pages."""
+    app, name = model.split(".")
+    return bool(user.has_perm(f"{app}.view_{name}") or user.has_perm(f"{app}.change_{name}"))
 
 
 def call_page(user: Any, *, method: str, session: str | None, target: str, request_id: str) -> str | None:

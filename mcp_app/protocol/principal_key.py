@@ -10,8 +10,9 @@ includes the credential. The audit trail and the message log contain the whole k
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Final, NewType
+from typing import Final, NamedTuple, NewType
 
 # Separates the user from the person who acts on behalf of that user.
 ACTOR: Final = "/by:"
@@ -21,6 +22,23 @@ BENCH: Final = "/bench"
 Person = NewType("Person", str)
 # The name of a person's counter for one limit.
 Share = NewType("Share", str)
+
+
+_USER: Final = re.compile(r"user:([^/]+)")
+_CREDENTIAL: Final = re.compile(r"/(key|client):([0-9]{1,18})$")
+
+
+class CallerIds(NamedTuple):
+    """The primary keys in a principal key, as text. "" stands for a missing one.
+
+    ``api_key`` and ``client`` are credentials: an API key, or a registered OAuth client. ``actor`` is the
+    person who acts as ``user``.
+    """
+
+    user: str = ""
+    api_key: str = ""
+    client: str = ""
+    actor: str = ""
 
 
 class Bound(StrEnum):
@@ -40,6 +58,20 @@ class Bound(StrEnum):
     TASK_REQUESTS = "tasks"
     API_REQUESTS = "api"
     CONNECTIONS = "connections"
+
+
+def caller_ids(key: str) -> CallerIds:
+    """Return the user, the credential and the actor in a principal key."""
+    user, credential = _USER.match(key), _CREDENTIAL.search(key)
+    if user is None:
+        return CallerIds()
+    kind, number = (credential[1], credential[2]) if credential else ("", "")
+    return CallerIds(
+        user[1],
+        api_key=number if kind == "key" else "",
+        client=number if kind == "client" else "",
+        actor=actor_of(key),
+    )
 
 
 def actor_of(key: str) -> str:

@@ -151,7 +151,7 @@ def see_whether_all_is_well(at: Operator) -> None:
 def find_why_a_session_failed(at: Operator) -> None:
     at.follow("Live sessions", "Orion Desktop 1")
     expect(at.page.locator("h1, title").filter(has_text="Orion Desktop").first).to_be_attached()
-    expect(at.page.locator("[data-fact=who]")).to_have_text('root, by the key "desk"')
+    expect(at.page.locator("[data-fact=who]")).to_have_text("root · desk")
     expect(at.lines("Division by zero has no value.").first).to_be_visible(timeout=SLOW)
 
 

@@ -20,6 +20,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import object_button
+from mcp_app.admin.caller_links import caller_of
 from mcp_app.admin.calls.approval import shown as shown_approval
 from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.admin.calls.argument_search import HELP, telling
@@ -38,7 +39,7 @@ from mcp_app.admin.calls.call_page import (
     stopped_by,
     waited,
 )
-from mcp_app.admin.calls.callers import STORED_CLIENT, caller_link, client_name, client_of
+from mcp_app.admin.calls.callers import STORED_CLIENT, client_name, client_of
 from mcp_app.admin.calls.decisions import LONGEST_ARGUMENTS, WHOLE
 from mcp_app.admin.calls.given import Given, given
 from mcp_app.admin.calls.queues import box
@@ -46,10 +47,10 @@ from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.long_lists import LongListAdmin
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.api_keys import login_name
-from mcp_app.auth.principal_names import principal_names
 from mcp_app.execution.call_log import read_position, redactor
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
+from mcp_app.interface.links import named_tool_page
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import Call, Session, Tool
 from mcp_app.protocol.call_state import TERMINAL, State, is_terminal, shown_state
@@ -290,7 +291,7 @@ class CallAdmin(LongListAdmin[Call]):
         call.refresh_from_db(fields=LARGE)
         whole = "all" in request.GET
         may_operate = self.has_operate_permission(request)
-        live_now, names = live(call), principal_names([call.principal])
+        live_now = live(call)
         context = {
             **self.object_context(request, f"Background call of {marked(call.tool)[:60]}", call),
             "call": call,
@@ -301,8 +302,8 @@ class CallAdmin(LongListAdmin[Call]):
             "is_unsent": is_unsent(call),
             "content": content(call, whole=whole),
             "failure": failure_of(call) if request.user.has_perm("mcp_app.view_message") else None,
-            "who": names[call.principal],
-            "caller": caller_link(call, names, request.user),
+            "caller": caller_of(request.user, call.principal),
+            "tool_url": named_tool_page(request.user, call.tool),
             "given": self._given(call),
             "approval": shown_approval(call, request, self.admin_site.name),
             "longest_reason": LONGEST_REASON,

@@ -27,7 +27,7 @@ def names_of(calls: Iterable[Call]) -> dict[str, str]:
 
 
 def caller_of(call: Call, names: Mapping[str, str]) -> str:
-    """Return text such as ``jane, by the key "laptop"`` or ``boss as jane``.
+    """Return text such as ``jane · laptop`` or ``boss as jane``.
 
     ``names`` is a result of ``names_of``.
     """

@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import RowPageAdmin
+from mcp_app.admin.caller_links import caller_of
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.figures.errors import error_list, error_page
@@ -121,11 +122,12 @@ class MessageAdmin(ErrorTriage, SavedSearches, RowPageAdmin[Message]):
 
     def row_page(self, request: HttpRequest, message: Message) -> HttpResponse:
         """Show a message in full: its properties, its request and its answer."""
-        _name([message])
+        name_clients([message])
         context = {
             **self.object_context(request, f"Message {message.pk}", message),
             "message": message,
             "row": row(message, LONGEST_SHOWN),
+            "caller": caller_of(request.user, message.principal),
             "trace": trace_of(message.payload),
             "opens_sessions": self.may_open(request, Session),
             "opens_calls": self.may_open(request, Call),

@@ -11,9 +11,10 @@ from django.template.response import TemplateResponse
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import object_button
+from mcp_app.admin.caller_links import caller_of
 from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.list_filters import StateFilter
-from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin, name_callers
+from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.markup import badge
 from mcp_app.admin.timeline import timeline
 from mcp_app.auth.api_keys import login_name
@@ -109,13 +110,13 @@ class SessionAdmin(LongListAdmin[Session]):
     def row_page(self, request: HttpRequest, session: Session) -> HttpResponse:
         """Show a session with its messages."""
         may_read = request.user.has_perm("mcp_app.view_message")
-        name_callers([session])
         context = {
             **self.object_context(
                 request, f"Session of {marked(session.client_name or '(no name)')[:60]}", session
             ),
             "session": session,
             "state": self.state(session),
+            "caller": caller_of(request.user, session.principal),
             "fields": visible_block(json_text(session.fields)),
             "end_url": self.page_url("end", session) + "?from_page=1",
             "can_watch": request.user.has_perms(["mcp_app.view_session", "mcp_app.view_message"]),

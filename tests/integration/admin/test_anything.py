@@ -57,7 +57,7 @@ def test_session_result_names_the_user_and_key(root: Client, seeded: Seed) -> No
     principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
     Session.objects.filter(pk=seeded.session.pk).update(principal=principal)
     answer = root.get(reverse("mcp_find"), {"q": seeded.session.pk, "format": "json"})
-    assert f'root, by the key "{seeded.key.name}", opened' in answer.json()["found"][0]["note"]
+    assert f"root · {seeded.key.name}, opened" in answer.json()["found"][0]["note"]
 
 
 def test_search_finds_own_and_shared_saved_searches(root: Client, client_of: ClientOf, seeded: Seed) -> None:

@@ -90,7 +90,7 @@ def test_approval_queue_redacts_arguments_and_shows_time_left(root: Client, seed
 def test_approval_pages_show_the_key_and_client_of_the_call(root: Client, seeded: Seed) -> None:
     key = seeded.undecided_call.principal
     names = principal_names([key])
-    assert "by the key" in names[key]
+    assert " · " in names[key]
     said = {"client": '{"name": "Till Assistant"}'}
     Call.objects.filter(pk=seeded.undecided_call.pk).update(session_fields=said)
     chosen = {"action": "approve_calls", "_selected_action": [seeded.undecided_call.pk]}

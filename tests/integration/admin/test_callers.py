@@ -272,8 +272,10 @@ def test_pages_show_user_and_key_names_instead_of_principals(root: Client, seede
         page("call", "changelist"),
         page("call", "change", seeded.call.pk),
     ):
-        assert "root, by the key &quot;laptop&quot;" in root.get(address).content.decode(), address
-    named = 'root, by the key "laptop"'
+        shown = root.get(address).content.decode()
+        assert f'href="{page("apikey", "change", seeded.key.pk)}"' in shown, address
+        assert principal in shown, address
+    named = "root · laptop"
     names = root.get("/console/names.json", {"who": [principal, "loopback", "user:x/key:y"]}).json()
     assert names == {
         principal: named,

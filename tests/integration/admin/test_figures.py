@@ -67,7 +67,7 @@ def test_calls_are_counted_by_tool_client_user_and_time(root: Client, counted: S
     assert numbers(shown(root)) == {"echo": (5, 0, 0), "slow": (2, 1, 0)}
     assert numbers(shown(root, by="client")) == {"Orion Desktop": (5, 0, 0), "vega": (2, 1, 0)}
     assert numbers(shown(root, by="principal")) == {
-        'root, by the key "laptop-2"': (5, 0, 0),
+        "root · laptop-2": (5, 0, 0),
         "loopback": (2, 1, 0),
     }
     assert sum(each[0] for each in numbers(shown(root, by="time")).values()) == 7

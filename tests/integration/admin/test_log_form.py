@@ -80,7 +80,7 @@ def test_log_facets_filter_by_user_key_and_client(root: Client, seeded: Seed) ->
     Message.objects.filter(session=seeded.session).update(principal=principal)
     log = page("message", "changelist")
     facets = {facet.title: facet.values for facet in root.get(log).context["timeline"].facets}
-    (who,) = [value for value in facets["Who"] if value.title == f'root, by the key "{seeded.key.name}"']
+    (who,) = [value for value in facets["Who"] if value.title == f"root · {seeded.key.name}"]
     (client,) = [value for value in facets["Client"] if value.title == seeded.session.client_name]
     assert who.number == client.number == 63
     for value in (who, client):
