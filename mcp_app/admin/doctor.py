@@ -20,6 +20,7 @@ from django.urls import URLPattern, path
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from mcp_app.admin.base import ReadOnlyAdmin
+from mcp_app.auth.doctor_tokens import RUN_DOCTOR, issue_doctor_token
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.database import clock
 from mcp_app.doctor import Busy, Finding, Installation, Level, examine_alone
@@ -27,7 +28,6 @@ from mcp_app.doctor.finding import ok, warning
 from mcp_app.models import Doctor
 from mcp_app.observability.logs import process_name
 
-PERMISSION = "mcp_app.run_doctor"
 # Time limit in seconds, because an examination occupies a web thread. The slowest check, of the public
 # address, usually takes less than ten seconds.
 SECONDS = 45.0
@@ -42,18 +42,21 @@ TITLES = {
     "web": "Public address",
 }
 SERVERS = ("uvicorn", "granian", "hypercorn", "daphne")
-BUSY = "Another examination is running here. Only its user sees the results. Try again soon."
+BUSY = "Another user is running checks. Only that user sees the results. Try again soon."
 
 
 class DoctorForm(forms.Form):
-    """The form of the doctor's page. An entered API key is used for one examination and never stored."""
+    """The form of the doctor's page. An entered API key is used for one examination and never stored.
+
+    Without a key, the page issues a token for the user who opened it.
+    """
 
     key = forms.RegexField(
         r"^[!-~]+$",
         required=False,
         max_length=200,
-        label="API key (optional)",
-        error_messages={"invalid": "The key has characters that no Authorization header can carry."},
+        label="API key of another user (optional)",
+        error_messages={"invalid": "An Authorization header cannot carry a character of this key."},
         widget=forms.PasswordInput(
             attrs={"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
         ),
@@ -89,7 +92,7 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
 
     def has_view_permission(self, request: HttpRequest, obj: Doctor | None = None) -> bool:
         """Return True if the user has ``run_doctor``. An examination sends requests and takes time."""
-        return request.user.has_perm(PERMISSION)
+        return request.user.has_perm(RUN_DOCTOR)
 
     def get_urls(self) -> list[URLPattern]:
         """Return the URL of the page only, because there are no rows."""
@@ -102,7 +105,7 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
     ) -> HttpResponse:
         """Show the form. After a POST, show the findings as well."""
         if not self.has_view_permission(request):
-            raise PermissionMissing(PERMISSION)
+            raise PermissionMissing(RUN_DOCTOR)
         form, report, problem, status = (
             DoctorForm(request.POST if request.method == "POST" else None),
             None,
@@ -111,7 +114,8 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
         )
         if request.method == "POST" and form.is_valid():
             try:
-                report = examined(Installation.configured(key=form.cleaned_data["key"]), [server(request)])
+                key = form.cleaned_data["key"] or issue_doctor_token(request.user)
+                report = examined(Installation.configured(key=key), [server(request)])
             except Busy:
                 problem, status = BUSY, 409
             except (ValueError, ImproperlyConfigured) as wrong:
@@ -162,7 +166,7 @@ def _release(name: str) -> str:
     try:
         return f"{name} {version(name)}"
     except (PackageNotFoundError, ValueError):
-        return "a server that is not known here"
+        return "an unknown server"
 
 
 def _counted(count: int, level: Level) -> str:

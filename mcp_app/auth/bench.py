@@ -6,18 +6,15 @@ accepts them.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import secrets
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
-from django.core import signing
 from django.core.exceptions import PermissionDenied
 
 from mcp_app.auth.api_keys import PREFIX
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal
+from mcp_app.auth.signed_tokens import claims_in, password_mark, sign
 from mcp_app.database import clock
 from mcp_app.models import audit
 from mcp_app.protocol.messages.server import ENDPOINT
@@ -29,8 +26,6 @@ RUN_AS: Final = "bench.run_as"
 BENCH_PREFIX: Final = PREFIX + "bench_"
 TOKEN_SECONDS: Final = 900
 _SALT: Final = "mcp_app.auth.bench"
-# Number of characters that a token contains of the actor's session hash. The hash changes with the password.
-_PASSWORD_MARK: Final = 16
 
 
 def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
@@ -52,17 +47,8 @@ def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
             object_key=user.get_username(),
             detail={"user": str(user.pk), "seconds": TOKEN_SECONDS},
         )
-    # A log line may show the beginning of a token. The random part comes first, so that the claims stay
-    # secret.
-    claims = {
-        "actor": str(actor.pk),
-        "user": str(user.pk),
-        "ends": int(ends),
-        "mark": _mark(actor),
-        "salt": secrets.token_urlsafe(9),
-    }
-    signed = signing.Signer(salt=_SALT).sign_object(claims)
-    return BENCH_PREFIX + base64.urlsafe_b64encode(signed.encode()).decode().rstrip("="), float(int(ends))
+    claims = {"actor": str(actor.pk), "user": str(user.pk), "mark": password_mark(actor)}
+    return sign(BENCH_PREFIX, _SALT, ends, **claims), float(int(ends))
 
 
 def find_bench_principal(token: str) -> Principal | None:
@@ -70,13 +56,13 @@ def find_bench_principal(token: str) -> Principal | None:
 
     Returns None if the token is forged or expired, or if the actor may no longer act as the user.
     """
-    claims = _claims(token)
-    if claims is None or claims["ends"] <= clock.timestamp():
+    claims = claims_in(token, BENCH_PREFIX, _SALT)
+    if claims is None:
         return None
     users = get_user_model()._default_manager.in_bulk({claims["actor"], claims["user"]})
     found = {str(pk): row for pk, row in users.items()}
     actor, user = found.get(claims["actor"]), found.get(claims["user"])
-    if actor is None or user is None or _mark(actor) != claims["mark"] or _refusal(actor, user):
+    if actor is None or user is None or password_mark(actor) != claims["mark"] or _refusal(actor, user):
         return None
     return Principal(
         key=bench_key(actor.pk, user.pk),
@@ -111,24 +97,6 @@ def _refusal(actor: Any, user: Any) -> str:
     if getattr(user, "is_superuser", False) and not getattr(actor, "is_superuser", False):
         return "Only a superuser may act as a superuser."
     return ""
-
-
-def _claims(token: str) -> dict[str, Any] | None:
-    text = token.removeprefix(BENCH_PREFIX)
-    try:
-        signed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-        claims: dict[str, Any] = signing.Signer(salt=_SALT).unsign_object(signed)
-    except (signing.BadSignature, binascii.Error, ValueError):
-        return None
-    return claims
-
-
-def _mark(actor: Any) -> str:
-    """Return a mark of the actor's password.
-
-    The mark changes with the password, so a new password invalidates older tokens.
-    """
-    return str(actor.get_session_auth_hash())[:_PASSWORD_MARK]
 
 
 def _name(actor: Any, user: Any) -> str:

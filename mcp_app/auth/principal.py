@@ -49,9 +49,9 @@ class Principal:
     """The authenticated sender of a message.
 
     ``key`` is stable and unique. Sessions, streams and limits are bound to it (SES-09). ``expires_at`` is the
-    expiry of the credential, in epoch seconds of this process's clock. ``bench`` is True for a trial from the
-    admin, whose token is valid at ``/mcp`` only. ``scopes`` are the credential's scopes including implied
-    scopes, or None if it has no limit.
+    expiry of the credential, in epoch seconds of this process's clock. ``bench`` is True for a request of the
+    admin's test bench or doctor, whose token is valid at ``/mcp`` only. ``scopes`` are the credential's
+    scopes including implied scopes, or None if it has no limit.
 
     ``path`` is the path of the only server that accepts the credential. API keys have none and are valid at
     every server. For an OAuth token, ``audience`` is its resource, and ``connection_id`` is the connection it

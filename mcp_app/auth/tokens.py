@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from mcp_app.auth.api_keys import find_principal
 from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal
+from mcp_app.auth.doctor_tokens import DOCTOR_PREFIX, find_doctor_principal
 from mcp_app.auth.identity_provider import provider as external
 from mcp_app.auth.principal import Principal
 from mcp_app.database.queries import aquery
@@ -21,7 +22,11 @@ Ended = Callable[[frozenset[int]], frozenset[int]]
 
 # Look-up functions by prefix. Each prefix that this server issues must also be in
 # ``observability.redaction.PREFIXES``.
-KINDS: dict[str, Find] = {BENCH_PREFIX: find_bench_principal, external.PREFIX: external.find_principal}
+KINDS: dict[str, Find] = {
+    BENCH_PREFIX: find_bench_principal,
+    DOCTOR_PREFIX: find_doctor_principal,
+    external.PREFIX: external.find_principal,
+}
 _ended: list[Ended] = []
 
 

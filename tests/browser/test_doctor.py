@@ -21,7 +21,7 @@ def test_examination_runs_by_one_click_and_shows_remedies(scheme: str, width: in
     assert "no worker was seen" in workers.inner_text()
     assert "celery -A mcpsite worker" in workers.locator(".mcp-remedy").first.inner_text()
     assert button.is_enabled()
-    assert button.inner_text() == "Examine again"
+    assert button.inner_text() == "Run checks again"
     wide, window = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     picture(page, f"doctor-result-{scheme}-{width}")
     assert wide <= window

@@ -13,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings as DjangoSettings
 
+from mcp_app.auth import tokens
 from mcp_app.auth.roles import make_roles
 from mcp_app.doctor import Finding, Installation, examination
 from mcp_app.doctor.finding import error, ok, skipped
@@ -55,7 +56,7 @@ def read(client: Client, **posted: str) -> tuple[int, str, str]:
 def test_doctor_page_examines_only_on_request(operator: Client) -> None:
     assert page("doctor", "changelist") == ADDRESS
     text = operator.get(ADDRESS).content.decode()
-    assert "Examine" in text
+    assert "Run checks" in text
     assert "data-doctor-result" not in text
 
 
@@ -149,7 +150,7 @@ def test_second_concurrent_examination_returns_409(
     asking.start()
     assert stuck.begun.wait(10)  # type: ignore[attr-defined]
     status, _, seen = read(operator)
-    assert (status, "Another examination is running here." in seen) == (409, True)
+    assert (status, "Another user is running checks." in seen) == (409, True)
     stuck.set()
     asking.join(20)
     assert first == [200]
@@ -166,3 +167,35 @@ def test_hanging_area_is_reported_within_the_time_limit(
     assert "it is broken Mend it." in seen
     # Worst findings first, areas in their order, unknown areas last.
     assert text.index("Database") < text.index("Redis</h2>") < text.index("other.area")
+
+
+@pytest.fixture
+def installations(monkeypatch: pytest.MonkeyPatch) -> list[Installation]:
+    """Record the installations that are examined, with their credentials."""
+    found: list[Installation] = []
+
+    def examine(installation: Installation) -> Iterator[Finding]:
+        found.append(installation)
+        yield ok("web.event_stream", "it flows")
+
+    areas = (examination.Area("web", (examine,)),)
+    monkeypatch.setattr(examination.examine_alone, "__defaults__", (areas,))
+    return found
+
+
+def test_checks_connect_as_the_signed_in_user_without_a_pasted_key(
+    operator: Client, seeded: Seed, installations: list[Installation]
+) -> None:
+    status, text, _ = read(operator)
+    (installation,) = installations
+    principal = tokens.find(installation.key)
+    assert status == 200
+    assert principal is not None
+    assert (principal.user_id, principal.name) == (seeded.viewer.pk, "viewer")
+    assert installation.key not in text
+
+
+def test_pasted_key_is_used_instead_of_a_token(operator: Client, installations: list[Installation]) -> None:
+    key = "mcp_AAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+    read(operator, key=key)
+    assert [each.key for each in installations] == [key]
