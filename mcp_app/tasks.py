@@ -24,6 +24,7 @@ from django.apps import apps
 from kombu.exceptions import OperationalError
 
 from mcp_app import conf
+from mcp_app.auth.api_keys import end_expired_keys
 from mcp_app.database import queries
 from mcp_app.execution.background import celery, reaper
 from mcp_app.execution.background.stalled_jobs import LostJobs
@@ -58,8 +59,12 @@ _presence: list[Callable[[], None]] = []
 
 @shared_task(ignore_result=True)
 def purge_expired() -> dict[str, int]:
-    """Delete rows that are older than their retention. Return the number of each kind."""
+    """Delete rows that are older than their retention, and end the sessions of expired API keys.
+
+    Return the number of each kind.
+    """
     return {
+        "keys": end_expired_keys(),
         "sessions": retention.close_idle_sessions(),
         "messages": retention.purge_messages(),
         "rollups": rollups.purge() + callers.purge() + error_groups.purge(),

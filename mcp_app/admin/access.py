@@ -10,15 +10,16 @@ from django.contrib import admin, messages
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest
-from django.urls import reverse
+from django.db.models import Q, QuerySet, Value
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import Select, object_button
-from mcp_app.admin.caller_links import revoke_button
+from mcp_app.admin.caller_links import CLIENTS_END, linked, pages_of, revoke_button, use_of
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.list_filters import StateFilter
@@ -34,13 +35,16 @@ from mcp_app.auth.api_keys import (
     key_states,
     keys_end_soon,
     login_name,
+    replace_api_key,
     revoke_api_key,
     revoked_by,
 )
 from mcp_app.auth.ended import EndedWork
+from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.access import may_ask
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
+from mcp_app.interface.links import may_view, user_address
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, BASIC, MCP
@@ -54,6 +58,7 @@ MEANING = format_html(
 ABOUT_USERS = (
     "The key has this user's permissions. For a program, use a user of its own: it needs no password."
 )
+OLD_KEY_CHOICES = [("now", "now"), ("1h", "in 1 hour"), ("24h", "in 24 hours")]
 LIFETIMES = [*((str(days), f"in {days} days") for days in USUAL_DAYS), ("", "never")]
 
 
@@ -73,8 +78,8 @@ class ApiKeyForm(IssuedForm[ApiKey]):
     class Meta:
         model = ApiKey
         fields = ("user", "name", "expires_at")
-        labels = {"expires_at": "Or at"}
-        help_texts = {"expires_at": "Instead of the choice above."}
+        labels = {"expires_at": "Custom date"}
+        help_texts = {"expires_at": "Replaces the choice above."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -167,6 +172,20 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         """
         return not self.is_on_own_pages(request) and super().has_delete_permission(request, obj)
 
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.replace_view)
+        return [path("<path:object_id>/replace/", view, name="mcp_app_apikey_replace"), *super().get_urls()]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
+        """Annotate each key with True if the user may open the pages of users."""
+        opens = may_view(request.user, get_user_model()._meta.label_lower)
+        return super().get_queryset(request).annotate(opens_user=Value(opens))
+
+    def has_replace_permission(self, request: HttpRequest, key: ApiKey) -> bool:
+        """Return True if the user may revoke the key and issue keys for its user."""
+        may_issue = request.user.is_superuser or request.user.pk == key.user_id
+        return may_issue and self.has_add_permission(request) and self.has_revoke_permission(request)
+
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Return True if the user may change keys. Revoking is the only possible change."""
         return request.user.has_perm("mcp_app.change_apikey")
@@ -205,6 +224,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
             "facts": [("Scopes", self.shown_scopes(row)), ("Expires", self.expires(row))],
             "warning": "" if row.expires_at else NEVER_ENDS,
             "lines": snippets(connection_for(request, secret), *PASTED),
+            "clients_end": CLIENTS_END,
             "revoke_url": self.page_url("revoke", row) if self.has_revoke_permission(request) else "",
         }
 
@@ -222,18 +242,57 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         text = f"The key {marked(key.name)} was revoked. {work}".rstrip()
         self.message_user(request, text, messages.SUCCESS)
 
+    def replace_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the form that replaces a key. After a POST, show the new key."""
+        key = self.object_to_view(request, object_id)
+        if key is None:
+            return self.not_there(request, object_id)
+        if not self.has_replace_permission(request, key):
+            raise PermissionMissing("mcp_app.add_apikey", "mcp_app.change_apikey")
+        problems: list[str] = []
+        if request.method == "POST":
+            asked = request.POST.get("old_key_ends", "")
+            try:
+                new, secret, work = replace_api_key(key=key, old_key_ends=asked, actor=request.user)
+            except ValidationError as error:
+                problems = error.messages
+            else:
+                return self.issued_page(request, new, secret, title="Key replaced", old=_about_old(key, work))
+        context = {
+            **self.object_context(request, f"Replace {marked(key.name)}", key),
+            "key": key,
+            "key_url": self.page_url("change", key),
+            "choices": OLD_KEY_CHOICES if key.usable else OLD_KEY_CHOICES[:1],
+            "problems": problems,
+        }
+        return TemplateResponse(request, "mcp_admin/key_replace.html", context)
+
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Return the revoke button and the link to the entries that the key's user can use.
+        """Return the buttons of a key's page, its other pages and its recent use.
 
         Each is included only if the current user has the permission for it.
         """
-        key = self.get_object(request, object_id) if may_ask(request.user) else None
-        seen = f"{reverse('mcp_person', args=[key.user_id])}?key={key.pk}" if key is not None else ""
-        button = revoke_button() if self.has_revoke_permission(request) else None
-        return {"revoking": button, "seen_url": seen}
+        key = self.get_object(request, object_id)
+        if key is None:
+            return {}
+        principal = f"user:{key.user_id}/key:{key.pk}"
+        replaceable = key.revoked_at is None and self.has_replace_permission(request, key)
+        seen = f"{reverse('mcp_person', args=[key.user_id])}?key={key.pk}" if may_ask(request.user) else ""
+        return {
+            "revoking": revoke_button() if self.has_revoke_permission(request) else None,
+            "replace_url": self.page_url("replace", key) if replaceable else "",
+            "pages": pages_of(request.user, principal),
+            "use": use_of(request.user, principal),
+            "seen_url": seen,
+        }
 
     shown_name = text_column("name", "name", ordering="name")
-    owner = text_column("user", "user", ordering=login_name("user"))
+
+    @admin.display(description="user", ordering=login_name("user"))
+    def owner(self, key: ApiKey) -> SafeString:
+        """Return the user, as a link if the reader may open the pages of users."""
+        opens = getattr(key, "opens_user", False)
+        return linked(str(key.user), user_address(key.user_id) if opens else None)
 
     @admin.display(description="prefix", ordering="prefix")
     def shown_prefix(self, key: ApiKey) -> SafeString:
@@ -262,6 +321,14 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
             if soon
             else said
         )
+
+
+def _about_old(key: ApiKey, work: EndedWork) -> SafeString:
+    """Return the sentence about the replaced key."""
+    name = visible(f"{key.prefix}…")
+    if key.usable:
+        return format_html("The old key {} stays valid until {}.", name, moment(key.expires_at))
+    return format_html("The old key {} ended. {}", name, work)
 
 
 def _about_users(site: str) -> SafeString:

@@ -80,14 +80,18 @@ class IssuedAdmin(ModelAdmin[M]):
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the secret.
+        return self.issued_page(request, obj, obj.issued_secret)
 
-        Only a hash of it is stored, so no other page can show it.
+    def issued_page(self, request: HttpRequest, row: M, secret: str, **more: Any) -> HttpResponse:
+        """Return the page that shows a new secret. ``more`` is additional template context.
+
+        Only a hash of the secret is stored, so no other page can show it.
         """
         context = {
             **self.object_context(request, self.issued_title),
-            **self.issued_context(request, obj, obj.issued_secret),
-            "secret": obj.issued_secret,
+            **self.issued_context(request, row, secret),
+            "secret": secret,
+            **more,
         }
         response = TemplateResponse(request, self.issued_template, context)
         response.headers["Cache-Control"] = "no-store"

@@ -7,20 +7,24 @@ from typing import Any, ClassVar
 from django import forms
 from django.apps import apps
 from django.contrib import admin, messages
+from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Q, QuerySet, Value
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin, Select, Textarea, object_button, revoking
+from mcp_app.admin.caller_links import linked, pages_of, use_of
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
 from mcp_app.admin.widgets import ScopesField
 from mcp_app.auth.api_keys import login_name
 from mcp_app.auth.own_addresses import company_login_lacks, origin, resource, second_factor_lacks
+from mcp_app.interface.links import connections_page, may_view, user_address
 from mcp_app.interface.text import marked, visible
-from mcp_app.oauth.connections import disable, enable, end, end_each
+from mcp_app.oauth.connections import disable, enable, end, end_each, principal_key
 from mcp_app.oauth.machines.assertions import METHOD
 from mcp_app.oauth.machines.registration import PERMISSION, WITH_SECRET, Machine, create_machine
 from mcp_app.oauth.models import Client, Connection
@@ -190,7 +194,10 @@ class ClientAdmin(IssuedAdmin[Client]):
         }
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        return {"can_switch": self.has_switch_permission(request)}
+        client = self.get_object(request, object_id)
+        connections = connections_page(request.user, q=client.client_id) if client is not None else None
+        pages = [("Connections", connections)] if connections else []
+        return {"can_switch": self.has_switch_permission(request), "pages": pages}
 
     @object_button("disable", "switch")
     def disable_one(self, request: HttpRequest, client: Client) -> None:
@@ -273,7 +280,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     actions = ("end_connections",)
     change_form_template = "mcp_admin/revocable_form.html"
     fields = (
-        "shown_client",
+        "linked_client",
         "person",
         "resource",
         "scope",
@@ -309,13 +316,43 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
         self.message_user(request, f"OAuth connection ended. {work}".rstrip(), messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Return the button that ends the connection, if the user may end it."""
+        """Return the connection's pages and recent use, and the button that ends it, if permitted."""
         then = "Its tokens stop working at once. The user must allow the app again."
         button = revoking("admin:mcp_oauth_connection_end", "End", "connection", then)
-        return {"revoking": button if self.has_end_permission(request) else None}
+        connection = self.get_object(request, object_id)
+        if connection is None:
+            return {}
+        principal = principal_key(connection)
+        return {
+            "revoking": button if self.has_end_permission(request) else None,
+            "pages": pages_of(request.user, principal),
+            "use": use_of(request.user, principal),
+        }
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Connection]:
+        """Annotate each connection with True if the user may open the pages of users and of clients."""
+        user, client = (
+            Value(may_view(request.user, model))
+            for model in (get_user_model()._meta.label_lower, Client._meta.label_lower)
+        )
+        rows: QuerySet[Connection] = super().get_queryset(request)
+        return rows.annotate(opens_user=user, opens_client=client)
 
     shown_client = text_column("client", "client", ordering="client__name")
-    person = text_column("user", "user", ordering=login_name("user"))
+
+    @admin.display(description="client")
+    def linked_client(self, connection: Connection) -> SafeString:
+        """Return the client, as a link if the reader may open the pages of clients."""
+        opens = getattr(connection, "opens_client", False)
+        url = reverse("admin:mcp_oauth_client_change", args=[connection.client_id]) if opens else None
+        return linked(str(connection.client), url)
+
+    @admin.display(description="user", ordering=login_name("user"))
+    def person(self, connection: Connection) -> SafeString:
+        """Return the user, as a link if the reader may open the pages of users."""
+        opens = getattr(connection, "opens_user", False)
+        return linked(str(connection.user), user_address(connection.user_id) if opens else None)
+
     created = time_column("connected", "created_at")
     last_used = time_column("last used", "last_used_at")
     ends = time_column("ends", "ends_at", sortable=False)

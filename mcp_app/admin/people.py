@@ -24,6 +24,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, NamedList, object_button
+from mcp_app.admin.caller_links import pages_of_user
 from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.admin.markup import badge, with_window
 from mcp_app.admin.offered import offer_to
@@ -242,13 +243,14 @@ class FactorRemoval(ModelAdmin[Any]):
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """Return the template context of a user's form.
 
-        It contains the state of the second factor, the permission to remove it, and the link to the entries
-        that the user can use.
+        It contains the state of the second factor, the permission to remove it, and the links to the user's
+        traffic, credentials and visible entries.
         """
         user = self.get_object(request, object_id)
         kept = user is not None and has_factor(user)
         removable = kept and not second_factor_lacks() and self.has_second_factor_permission(request)
-        context = {"second_factor": kept, "removable": removable}
+        pages = [] if user is None else pages_of_user(request.user, user.get_username())
+        context = {"second_factor": kept, "removable": removable, "pages": pages}
         if user is None or not may_ask(request.user):
             return context
         seen = reverse("mcp_person", args=[user.pk])

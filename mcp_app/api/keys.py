@@ -19,7 +19,16 @@ from mcp_app.api.filtering import AuditFilter, CredentialFilter, KeyFilter
 from mcp_app.api.formats import DateTimeField, RowSerializer
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
-from mcp_app.auth.api_keys import MAX_NAME, NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, revoke_api_key
+from mcp_app.auth.api_keys import (
+    MAX_NAME,
+    NEVER_ENDS,
+    OLD_KEY_ENDS,
+    USUAL_DAYS,
+    ends_in,
+    issue_api_key,
+    replace_api_key,
+    revoke_api_key,
+)
 from mcp_app.credentials.services import FIELDS, delete_credential, save_credential, tools_with
 from mcp_app.models import ApiKey, AuditEvent, Credential
 from mcp_app.protocol.scopes import ALL
@@ -77,6 +86,16 @@ class KeyInput(InputSerializer):
     )
 
 
+class KeyReplacement(InputSerializer):
+    """The end of an API key that is replaced."""
+
+    old_key_ends = serializers.ChoiceField(
+        choices=tuple(OLD_KEY_ENDS),
+        default="now",
+        help_text="When the old key ends: now, or after one or 24 hours. An earlier expiry still applies.",
+    )
+
+
 class KeyViews(ApiViewSet):
     """API keys."""
 
@@ -89,6 +108,7 @@ class KeyViews(ApiViewSet):
         "retrieve": seeing("apikey"),
         "create": to("add_apikey"),
         "revoke": to("change_apikey"),
+        "replace": to("add_apikey", "change_apikey"),
     }
 
     def list(self, request: Request) -> Response:
@@ -131,6 +151,21 @@ class KeyViews(ApiViewSet):
         key = self.get_object()
         revoke_api_key(key=key, actor=request.user)
         return Response(self.get_serializer(key).data)
+
+    @described(request=KeyReplacement, responses={201: KeyIssued})
+    @action(detail=True, methods=["post"])
+    def replace(self, request: Request, pk: int) -> Response:
+        """Replace an API key.
+
+        Creates a key with the same user, name, scopes and lifetime, and ends the old key. This response is
+        the only one that contains the new secret.
+        """
+        given = KeyReplacement(data=request.data)
+        given.is_valid(raise_exception=True)
+        key = self.get_object()
+        new, secret, _ = replace_api_key(key=key, actor=request.user, **given.validated_data)
+        told = {"secret": secret, "warning": "" if new.expires_at else NEVER_ENDS}
+        return Response({**self.get_serializer(new).data, **told}, status=201)
 
 
 def _owner(asking: Any, name: str | None) -> Any:

@@ -49,9 +49,9 @@ def seeing(model: str) -> RequiredPermissions:
     return RequiredPermissions((f"view_{model}", f"change_{model}"))
 
 
-def to(permission: str) -> RequiredPermissions:
-    """Return a requirement for a single permission."""
-    return RequiredPermissions((permission,))
+def to(*permissions: str) -> RequiredPermissions:
+    """Return a requirement for all of these permissions."""
+    return RequiredPermissions(permissions, every=True)
 
 
 class HasNeeded(BasePermission):

@@ -35,8 +35,13 @@ OF_CLIENT = "/client:"
 # request.
 LAST_USE_INTERVAL_SECONDS = 60
 REVOKED: Final = "api_key.revoke"
+REPLACED: Final = "api_key.replace"
+# How long a replaced key stays valid. In the meantime, its clients get the new key.
+OLD_KEY_ENDS: Final = {"now": timedelta(), "1h": timedelta(hours=1), "24h": timedelta(hours=24)}
 # Suggested lifetimes of a key, in days.
 USUAL_DAYS: Final = (30, 90, 365)
+# The time after its expiry in which a key's sessions are ended. It covers outages of the workers.
+EXPIRED_WITHIN: Final = timedelta(days=1)
 # Warning period before a key expires, long enough to issue and distribute a new key.
 KEY_ENDS_WITHIN: Final = timedelta(days=14)
 # The label of keys within that period, in lists.
@@ -145,13 +150,63 @@ def revoke_api_key(*, key: ApiKey, actor: Any = None) -> EndedWork:
     return work
 
 
+def replace_api_key(*, key: ApiKey, old_key_ends: str, actor: Any = None) -> tuple[ApiKey, str, EndedWork]:
+    """Issue a key with the user, name, scopes and lifetime of ``key``, and end ``key``.
+
+    ``old_key_ends`` is a name in OLD_KEY_ENDS. A key that expires earlier keeps its expiry. Return the new
+    key, its secret, and the numbers of sessions and calls that ended at once. Raises ValidationError and
+    PermissionDenied like ``issue_api_key``, and ValidationError for a revoked key.
+    """
+    if old_key_ends not in OLD_KEY_ENDS:
+        raise ValidationError({"old_key_ends": [f"Choose one of {', '.join(OLD_KEY_ENDS)}."]})
+    with transaction.atomic():
+        old = ApiKey.objects.select_for_update(of=("self",)).select_related("user").get(pk=key.pk)
+        if old.revoked_at is not None:
+            raise ValidationError("This key is revoked. Issue a new one.")
+        new, secret = issue_api_key(
+            user=old.user,
+            name=old.name,
+            scopes=old.scopes.split(),
+            expires_at=_same_lifetime(old),
+            actor=actor,
+        )
+        work = _end_replaced(old, new, OLD_KEY_ENDS[old_key_ends], actor)
+    key.refresh_from_db()
+    return new, secret, work
+
+
+def _same_lifetime(key: ApiKey) -> datetime | None:
+    return None if key.expires_at is None else clock.utcnow() + (key.expires_at - key.created_at)
+
+
+def _end_replaced(old: ApiKey, new: ApiKey, after: timedelta, actor: Any) -> EndedWork:
+    """Revoke a replaced key, or let it expire ``after`` some time. Record its replacement."""
+    if old.usable and after:
+        ends = clock.utcnow() + after
+        old.expires_at = min(ends, old.expires_at or ends)
+        old.save(update_fields=["expires_at"])
+        transaction.on_commit(lambda: announce("credentials", {"api_key": old.pk}))
+    _audit(actor, REPLACED, old, new_key=str(new))
+    return revoke_api_key(key=old, actor=actor) if not after else EndedWork()
+
+
+def end_expired_keys() -> int:
+    """End the sessions and the waiting calls of keys that expired. Return the number of keys with any.
+
+    Only keys that expired within EXPIRED_WITHIN are examined, because this runs every few minutes.
+    """
+    now = clock.utcnow()
+    expired = ApiKey.objects.filter(revoked_at=None, expires_at__lte=now, expires_at__gt=now - EXPIRED_WITHIN)
+    return sum(key_ended(key) != EndedWork() for key in expired)
+
+
 def revoked_by(key: ApiKey) -> str:
     """Return the name of the user who revoked a key according to the audit trail, or ""."""
     said = AuditEvent.objects.filter(action=REVOKED, object_kind="api_key", object_key=str(key))
     return said.values_list("actor_name", flat=True).first() or ""
 
 
-def _audit(actor: Any, action: str, row: ApiKey) -> None:
+def _audit(actor: Any, action: str, row: ApiKey, **more: str) -> None:
     audit(
         actor=actor,
         action=action,
@@ -161,6 +216,7 @@ def _audit(actor: Any, action: str, row: ApiKey) -> None:
             "user": str(row.user),
             "scopes": row.scopes,
             "expires_at": row.expires_at.isoformat() if row.expires_at else None,
+            **more,
         },
     )
 

@@ -52,7 +52,7 @@ def end_work(which: Q, *, principal: str = "", actor: Any = None) -> EndedWork:
 
 
 def key_ended(key: ApiKey, actor: Any = None) -> EndedWork:
-    """End the sessions and the waiting calls of a revoked or deleted API key."""
+    """End the sessions and the waiting calls of an API key that was revoked or deleted, or that expired."""
     return end_work(Q(api_key_id=key.pk), principal=f"user:{key.user_id}/key:{key.pk}", actor=actor)
 
 

@@ -56,7 +56,7 @@ OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
 REQUEST_ID = 1
 # Number of calls cancelled in one transaction. On SQLite, no other process can write meanwhile.
 CANCEL_SLICE = 200
-KEY_REVOKED = "its API key was revoked"
+KEY_ENDED = "its API key ended"
 # The key in a call's meta under which the digest of the API request is stored.
 ASKED = "asked"
 KEY_REUSED = "This key was used for another call: use a new one."
@@ -129,12 +129,12 @@ def _cancel_all(call_ids: list[UUID], actor: Any, reason: str) -> None:
 
 
 def end_work_of(which: Q, principal: str, actor: Any) -> EndedWork:
-    """Refuse the waiting calls of a revoked credential.
+    """Refuse the waiting calls of a credential that ended.
 
     End the sessions of ``principal``, unless it is empty.
     """
     refused = approval.refuse_fallen(which, actor=actor)
-    sessions = end_sessions_of(principal, actor=actor, reason=KEY_REVOKED) if principal else 0
+    sessions = end_sessions_of(principal, actor=actor, reason=KEY_ENDED) if principal else 0
     return EndedWork(sessions, refused)
 
 

@@ -34,7 +34,7 @@ def caller_pages(user: Any, principal: str) -> CallerPages:
     return CallerPages(
         user_page(user, ids.user) if ids.user else None,
         key_page(user, ids.api_key) if ids.api_key else None,
-        _page(user, "mcp_oauth.client", ids.client) if ids.client else None,
+        client_page(user, ids.client) if ids.client else None,
     )
 
 
@@ -43,9 +43,19 @@ def user_page(user: Any, pk: Any) -> str | None:
     return _page(user, get_user_model()._meta.label_lower, pk)
 
 
+def user_address(pk: Any) -> str | None:
+    """Return the page of a user, for a reader who may view users."""
+    return _reversed(get_user_model()._meta.label_lower, "change", quote(pk))
+
+
 def key_page(user: Any, pk: Any) -> str | None:
     """Return the page of an API key."""
     return _page(user, "mcp_app.apikey", pk)
+
+
+def client_page(user: Any, pk: Any) -> str | None:
+    """Return the page of an OAuth client."""
+    return _page(user, "mcp_oauth.client", pk)
 
 
 def session_page(user: Any, pk: str) -> str | None:
@@ -55,7 +65,7 @@ def session_page(user: Any, pk: str) -> str | None:
 
 def named_tool_page(user: Any, name: str) -> str | None:
     """Return the page of the tool with this name."""
-    if not _may_view(user, "mcp_app.tool"):
+    if not may_view(user, "mcp_app.tool"):
         return None
     tool = _tool(name)
     return None if tool is None else _page(user, "mcp_app.tool", tool)
@@ -68,7 +78,7 @@ def messages_page(user: Any, **narrowed: str) -> str | None:
 
 def figures_page(user: Any, **asked: str) -> str | None:
     """Return the page of figures. ``tool`` or ``principal`` limits the counted calls."""
-    if not _may_view(user, "mcp_app.message"):
+    if not may_view(user, "mcp_app.message"):
         return None
     query = urlencode(asked)
     return f"{reverse('admin:mcp_app_message_figures')}?{query}"
@@ -99,15 +109,17 @@ def _page(user: Any, model: str, pk: Any) -> str | None:
 
 
 def _address(user: Any, model: str, view: str, *args: Any) -> str | None:
-    if not _may_view(user, model):
-        return None
+    return _reversed(model, view, *args) if may_view(user, model) else None
+
+
+def _reversed(model: str, view: str, *args: Any) -> str | None:
     try:
         return reverse(f"admin:{model.replace('.', '_')}_{view}", args=args)
     except NoReverseMatch:  # The project serves no such pages.
         return None
 
 
-def _may_view(user: Any, model: str) -> bool:
+def may_view(user: Any, model: str) -> bool:
     """Return True if the user may view or change a model, which Django's admin requires for its pages."""
     app, name = model.split(".")
     return bool(user.has_perm(f"{app}.view_{name}") or user.has_perm(f"{app}.change_{name}"))

@@ -1,4 +1,4 @@
-"""``manage.py mcp_key``: issue, list and revoke API keys without the admin."""
+"""``manage.py mcp_key``: issue, list, replace and revoke API keys without the admin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_app import conf
-from mcp_app.auth.api_keys import NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, key_states, revoke_api_key
+from mcp_app.auth.api_keys import (
+    NEVER_ENDS,
+    OLD_KEY_ENDS,
+    USUAL_DAYS,
+    ends_in,
+    issue_api_key,
+    key_states,
+    replace_api_key,
+    revoke_api_key,
+)
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ALL, BASIC
@@ -23,7 +32,7 @@ MOST_DAYS = 36_500
 class Command(BaseCommand):
     """Manage API keys. The audit trail names no user for these changes."""
 
-    help = "Issue, list and revoke API keys. A key has the permissions of its user."
+    help = "Issue, list, replace and revoke API keys. A key has the permissions of its user."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
@@ -43,22 +52,38 @@ class Command(BaseCommand):
             help=f"a scope of the key, can be repeated (default: {' '.join(BASIC)})",
         )
         actions.add_parser("list", help="List all keys, without their secrets.")
+        replace = actions.add_parser(
+            "replace", help="Issue the same key again, print it, and end the old key."
+        )
+        replace.add_argument("id", type=int, metavar="ID", help="the id of a key, from `mcp_key list`")
+        replace.add_argument(
+            "--old-key-ends",
+            choices=tuple(OLD_KEY_ENDS),
+            default="now",
+            help="when the old key ends (default: %(default)s)",
+        )
         revoke = actions.add_parser("revoke", help="Revoke a key at once, in every process.")
         revoke.add_argument("id", type=int, metavar="ID", help="the id of a key, from `mcp_key list`")
 
     def handle(self, *, action: str, **options: Any) -> None:
-        {"add": self._add, "list": self._list, "revoke": self._revoke}[action](options)
+        {"add": self._add, "list": self._list, "replace": self._replace, "revoke": self._revoke}[action](
+            options
+        )
 
     def _add(self, options: dict[str, Any]) -> None:
         if not conf.get().api_keys:
             raise CommandError(KEYS_ARE_OFF)
         expires_at = _expiry(options["days"])
         key, secret = _issue(_user(options["user"]), options["name"], expires_at, options["scope"] or BASIC)
+        self._show(key, secret)
+
+    def _show(self, key: ApiKey, secret: str) -> None:
         # Only the key goes to standard output, so that scripts can store it.
         self.stdout.write(secret)
-        until = f"expires on {expires_at:%Y-%m-%d}" if expires_at else "never expires"
-        self.stderr.write(f"Key {key.pk} of {marked(options['user'])}: {until}. It cannot be shown again.")
-        if expires_at is None:
+        until = f"expires on {key.expires_at:%Y-%m-%d}" if key.expires_at else "never expires"
+        name = marked(key.user.get_username())
+        self.stderr.write(f"Key {key.pk} of {name}: {until}. It cannot be shown again.")
+        if key.expires_at is None:
             self.stderr.write(NEVER_ENDS)
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -73,14 +98,31 @@ class Command(BaseCommand):
             cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
             self.stdout.write("  ".join(cells).rstrip())
 
+    def _replace(self, options: dict[str, Any]) -> None:
+        if not conf.get().api_keys:
+            raise CommandError(KEYS_ARE_OFF)
+        key = _key(options["id"])
+        try:
+            new, secret, _ = replace_api_key(key=key, old_key_ends=options["old_key_ends"])
+        except ValidationError as error:
+            raise CommandError("\n".join(error.messages)) from error
+        self._show(new, secret)
+        ends = f"stays valid until {key.expires_at:%Y-%m-%d %H:%M %Z}" if key.usable else "ended"
+        self.stderr.write(f"The old key {key.pk} {ends}.")
+
     def _revoke(self, options: dict[str, Any]) -> None:
-        key = ApiKey.objects.select_related("user").filter(pk=options["id"]).first()
-        if key is None:
-            raise CommandError(f"There is no key {options['id']}. `manage.py mcp_key list` shows all.")
+        key = _key(options["id"])
         if key.revoked_at is not None:
             raise CommandError(f"Key {key.pk} was revoked on {_day(key.revoked_at)}.")
         revoke_api_key(key=key)
         self.stdout.write(f"Revoked key {key.pk} of {marked(key.user.get_username())}.")
+
+
+def _key(pk: int) -> ApiKey:
+    key = ApiKey.objects.select_related("user").filter(pk=pk).first()
+    if key is None:
+        raise CommandError(f"There is no key {pk}. `manage.py mcp_key list` shows all.")
+    return key
 
 
 def _user(name: str) -> Any:

@@ -359,7 +359,7 @@ def test_unknown_tool_error_links_the_restricted_tool(
     text = viewer.get(message("echo")).content.decode()
     said = "There is a tool echo, which was not offered to this caller; it is offered to members of Cashiers."
     assert said in text
-    assert f'href="{page("tool", "change", seeded.echo.pk)}">Its tool</a>' in text
+    assert f'href="{page("tool", "change", seeded.echo.pk)}">View tool</a>' in text
     assert "There is a tool" not in viewer.get(message("nonsense")).content.decode()
     seeded.outsider.user_permissions.set(Permission.objects.filter(codename="view_message"))
     assert "There is a tool" not in client_of("outsider").get(message("echo")).content.decode()

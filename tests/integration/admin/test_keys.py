@@ -15,13 +15,22 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from mcp_app.auth.api_keys import NEVER_ENDS, find_principal
+from mcp_app.admin.access import OLD_KEY_CHOICES
+from mcp_app.auth.api_keys import (
+    NEVER_ENDS,
+    end_expired_keys,
+    find_principal,
+    issue_api_key,
+    revoke_api_key,
+)
 from mcp_app.database import clock
-from mcp_app.models import ApiKey, AuditEvent
+from mcp_app.message_log.writer import drain_once
+from mcp_app.models import ApiKey, AuditEvent, LogCursor, Session
 from mcp_app.protocol.scopes import ALL, BASIC
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.samples.admin_seed import Seed
+from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
 
 def _issue(client: Client, user: Any, name: str = "new laptop", **more: Any) -> Any:
@@ -209,3 +218,98 @@ def test_expiring_key_is_marked_and_stays_active(root: Client, seeded: Seed) -> 
     assert listed("active") == {"soon", "later", "never"}
     rows = root.get(page("apikey", "changelist")).content.decode()
     assert rows.count('<span class="mcp-badge mcp-badge-warn">ends soon</span>') == 1
+
+
+def _replace(client: Client, key: ApiKey, old_key_ends: str) -> Any:
+    return client.post(page("apikey", "replace", key.pk), {"old_key_ends": old_key_ends})
+
+
+@pytest.mark.parametrize(("ends", "hours"), [("now", 0), ("1h", 1), ("24h", 24)])
+def test_replaced_key_ends_at_the_chosen_time(root: Client, seeded: Seed, ends: str, hours: int) -> None:
+    old_secret = _secret(_issue(root, seeded.viewer, scopes=["mcp:tools"], lifetime="30"))
+    old = ApiKey.objects.get(name="new laptop")
+    answer = _replace(root, old, ends)
+    secret = _secret(answer)
+    new = ApiKey.objects.exclude(pk=old.pk).get(name="new laptop")
+    old.refresh_from_db()
+    assert (new.user_id, new.scopes, new.issued_by_id) == (seeded.viewer.pk, old.scopes, seeded.root.pk)
+    assert abs(new.expires_at - clock.utcnow() - timedelta(days=30)) < timedelta(minutes=1)
+    assert find_principal(secret) is not None
+    assert (find_principal(old_secret) is not None) == bool(hours)
+    if hours:
+        assert abs(old.expires_at - clock.utcnow() - timedelta(hours=hours)) < timedelta(minutes=1)
+    assert "no-store" in answer["Cache-Control"]
+    assert secret not in str([*AuditEvent.objects.values(), *ApiKey.objects.values()])
+    (event,) = AuditEvent.objects.filter(action="api_key.replace")
+    assert (event.actor, event.object_key, event.detail["new_key"]) == (seeded.root, str(old), str(new))
+
+
+def test_replaced_key_never_ends_later_than_before(root: Client, seeded: Seed) -> None:
+    soon = clock.utcnow() + timedelta(minutes=5)
+    ApiKey.objects.filter(pk=seeded.key.pk).update(expires_at=soon)
+    _replace(root, seeded.key, "24h")
+    assert ApiKey.objects.get(pk=seeded.key.pk).expires_at == soon
+
+
+def test_key_without_expiry_is_replaced_by_a_key_without_expiry(root: Client, seeded: Seed) -> None:
+    _replace(root, seeded.key, "now")
+    assert ApiKey.objects.exclude(pk=seeded.key.pk).get(name="laptop").expires_at is None
+
+
+def test_expired_key_is_replaced_and_stays_expired(root: Client, seeded: Seed) -> None:
+    past = clock.utcnow() - timedelta(hours=1)
+    ApiKey.objects.filter(pk=seeded.key.pk).update(expires_at=past)
+    assert root.get(page("apikey", "replace", seeded.key.pk)).context["choices"] == OLD_KEY_CHOICES[:1]
+    _replace(root, seeded.key, "24h")
+    assert ApiKey.objects.get(pk=seeded.key.pk).expires_at == past
+
+
+@pytest.mark.parametrize("ends", ["", "never", "48h"])
+def test_unknown_end_of_the_old_key_changes_nothing(root: Client, seeded: Seed, ends: str) -> None:
+    before = ApiKey.objects.count()
+    assert _replace(root, seeded.key, ends).context["problems"]
+    assert ApiKey.objects.count() == before
+
+
+def test_revoked_key_is_not_replaced(root: Client, seeded: Seed) -> None:
+    revoke_api_key(key=seeded.key)
+    before = ApiKey.objects.count()
+    assert _replace(root, seeded.key, "now").context["problems"]
+    assert ApiKey.objects.count() == before
+    shown = root.get(page("apikey", "change", seeded.key.pk)).content.decode()
+    assert page("apikey", "replace", seeded.key.pk) not in shown
+
+
+def test_sessions_of_a_replaced_key_end_with_it(root: Client, seeded: Seed) -> None:
+    principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
+    Session.objects.filter(pk=seeded.session.pk).update(principal=principal)
+    _replace(root, seeded.key, "1h")
+    assert end_expired_keys() == 0
+    ApiKey.objects.filter(pk=seeded.key.pk).update(expires_at=clock.utcnow() - timedelta(seconds=1))
+    assert end_expired_keys() == 1
+    assert Session.objects.get(pk=seeded.session.pk).ended_at is not None
+    assert end_expired_keys() == 0
+
+
+def test_key_page_shows_its_addresses_clients_and_calls(root: Client, seeded: Seed) -> None:
+    key, _ = issue_api_key(user=seeded.root, name="orion")
+    principal = f"user:{seeded.root.pk}/key:{key.pk}"
+    facts = [opened("k" * 32, principal=principal, client_name="Orion", address="192.0.2.7")]
+    calls = [line(str(at), session="k" * 32, principal=principal) for at in range(2)]
+    calls.append(line("3", session="k" * 32, principal=principal, outcome="tool_error"))
+    queue: Any = ListQueue(batch(*calls, facts=facts))
+    LogCursor.objects.all().delete()
+    drain_once(queue)
+    use = root.get(page("apikey", "change", key.pk)).context["use"]
+    assert [seen.name for seen in use.clients] == ["Orion"]
+    assert [seen.name for seen in use.addresses] == ["192.0.2.7"]
+    (day,) = use.days
+    assert (day.calls, day.failed) == (3, 1)
+    assert len(root.get(day.urls["answered"]).context["timeline"].rows) == 3
+    assert len(root.get(day.urls["failed"]).context["timeline"].rows) == 1
+
+
+def test_key_page_hides_use_that_the_reader_may_not_view(client_of: ClientOf, seeded: Seed) -> None:
+    seeded.viewer.user_permissions.set(Permission.objects.filter(codename="view_apikey"))
+    context = client_of("viewer").get(page("apikey", "change", seeded.key.pk)).context
+    assert (context["use"].clients, context["use"].days, context["pages"]) == (None, None, [])

@@ -150,3 +150,37 @@ def test_key_without_the_admin_scope_is_refused(root: Client, seeded: Seed) -> N
     assert answer.status_code == 403
     assert 'error="insufficient_scope"' in answer["WWW-Authenticate"]
     assert "The API key needs the scope mcp:admin." in answer.json()["detail"]
+
+
+def test_key_is_replaced_with_its_secret_once(root: Client, seeded: Seed) -> None:
+    made = send(root, "POST", "/api/keys/", {"name": "robot", "user": "viewer", "scopes": ["mcp:tools"]})
+    old_secret, address = made.json()["secret"], f"/api/keys/{made.json()['id']}/"
+    answer = send(root, "POST", f"{address}replace/", {"old_key_ends": "1h"})
+    assert answer.status_code == 201
+    assert answer["Cache-Control"] == "no-store"
+    same = ("name", "user", "scopes")
+    assert [answer.json()[name] for name in same] == [made.json()[name] for name in same]
+    secret = answer.json()["secret"]
+    assert find_principal(secret) is not None
+    assert find_principal(old_secret) is not None
+    assert secret not in root.get(address).content.decode()
+    send(root, "POST", f"{address}replace/", {})
+    assert find_principal(old_secret) is None
+
+
+@pytest.mark.parametrize(("body", "status"), [({"old_key_ends": "never"}, 400), ({"other": 1}, 400)])
+def test_invalid_replacement_changes_nothing(
+    body: dict[str, Any], status: int, root: Client, seeded: Seed
+) -> None:
+    before = ApiKey.objects.count()
+    assert send(root, "POST", f"/api/keys/{seeded.key.pk}/replace/", body).status_code == status
+    assert ApiKey.objects.count() == before
+
+
+def test_only_superusers_replace_keys_of_other_users(client_of: ClientOf, seeded: Seed) -> None:
+    address = f"/api/keys/{seeded.key.pk}/replace/"
+    client = client_of("administrator")
+    before = ApiKey.objects.count()
+    assert send(client, "POST", address, {}).status_code == 403
+    assert ApiKey.objects.count() == before
+    assert ApiKey.objects.get(pk=seeded.key.pk).usable

@@ -110,3 +110,30 @@ def test_no_key_is_issued_where_keys_are_disabled(ada: Any, settings: Any) -> No
         pytest.raises(CommandError, match="API_KEYS"),
     ):
         run("add", "ada", "--name", "x")
+
+
+def test_replaced_key_is_printed_alone_and_ends_the_old_key(ada: Any) -> None:
+    old_secret = run("add", "ada", "--name", "laptop", "--scope", "mcp:tools")[0].strip()
+    old = ApiKey.objects.get()
+    out, err = run("replace", str(old.pk))
+    new = ApiKey.objects.exclude(pk=old.pk).get()
+    assert find_principal(out.strip()) is not None
+    assert find_principal(old_secret) is None
+    assert (new.name, new.scopes, new.user) == (old.name, old.scopes, ada)
+    assert out.strip() not in err
+
+
+def test_replaced_key_may_end_later(ada: Any) -> None:
+    old_secret = run("add", "ada", "--name", "laptop")[0].strip()
+    run("replace", str(ApiKey.objects.get().pk), "--old-key-ends", "24h")
+    assert find_principal(old_secret) is not None
+
+
+def test_revoked_and_unknown_keys_are_not_replaced(ada: Any) -> None:
+    run("add", "ada", "--name", "laptop")
+    key = ApiKey.objects.get()
+    run("revoke", str(key.pk))
+    for pk in (key.pk, key.pk + 1):
+        with pytest.raises(CommandError):
+            run("replace", str(pk))
+    assert ApiKey.objects.count() == 1

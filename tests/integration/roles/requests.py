@@ -16,8 +16,9 @@ from tests.integration.roles.rows import MODELS, Rows
 from tests.integration.roles.table import KINDS, OWN, PLURALS, Way
 from tests.samples.admin_seed import PASSWORD
 
-# Placeholder in data for the user who sends the request.
+# Placeholders for the user who sends the request, in data, and for an API key of that user, in addresses.
 OWN_KEY: Final = "<who asks>"
+OWN_API_KEY: Final = "<own API key>"
 NEW_PASSWORD: Final = "quite another long sentence"
 
 
@@ -36,6 +37,9 @@ class Request:
 
     def by(self, user: Any) -> Request:
         """Return the request with the placeholder replaced by the user."""
+        if OWN_API_KEY in self.address:
+            key = None if user is None else user.mcp_api_keys.order_by("pk").first()
+            return replace(self, address=self.address.replace(OWN_API_KEY, str(key.pk if key else 0)))
         if not isinstance(self.data, dict) or OWN_KEY not in self.data.values():
             return self
         pk = getattr(user, "pk", 0)
@@ -248,6 +252,7 @@ class Requests:
         own = {"old_password": PASSWORD, "new_password1": NEW_PASSWORD, "new_password2": NEW_PASSWORD}
         joined = {"date_joined_0": "2026-11-20", "date_joined_1": "12:00:00"}
         other = {"user": rows.user.pk, "name": "theirs", "scopes": ["mcp"]}
+        own_key = f"/admin/mcp_app/apikey/{OWN_API_KEY}/replace/"
         return {
             "POST /admin/login/": Request("", {"username": "root", "password": PASSWORD}),
             "POST /admin/logout/": Request("", {}),
@@ -256,6 +261,10 @@ class Requests:
                 {"user": OWN_KEY, "name": "mine", "scopes": ["mcp"]}
             ),
             "POST /admin/mcp_app/apikey/add/ user": _changing(other, is_form=True),
+            "GET /admin/mcp_app/apikey/<id>/replace/": Request(own_key),
+            "GET /admin/mcp_app/apikey/<id>/replace/ user": Request(""),
+            "POST /admin/mcp_app/apikey/<id>/replace/": _changing({"old_key_ends": "now"}, address=own_key),
+            "POST /admin/mcp_app/apikey/<id>/replace/ user": _changing({"old_key_ends": "24h"}),
             "POST /admin/mcp_app/apikey/<id>/revoke/": _changing({}),
             "POST /admin/mcp_app/apikey/ action=revoke_keys": _action("revoke_keys", rows.seed.key.pk),
             "POST /admin/mcp_app/credential/add/": _changing(
@@ -334,6 +343,10 @@ class Requests:
             "POST /api/calls/<id>/retry/": _changing({}),
             "POST /api/keys/": _changing({"name": "mine"}),
             "POST /api/keys/ user": _changing({"name": "theirs", "user": "somebody"}),
+            "POST /api/keys/<id>/replace/": _changing(
+                {"old_key_ends": "now"}, address=f"/api/keys/{OWN_API_KEY}/replace/"
+            ),
+            "POST /api/keys/<id>/replace/ user": _changing({"old_key_ends": "1h"}),
             "POST /api/keys/<id>/revoke/": _changing({}),
             "POST /api/credentials/": _changing(
                 {
