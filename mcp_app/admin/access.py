@@ -19,7 +19,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import Select, object_button
-from mcp_app.admin.caller_links import CLIENTS_END, linked, pages_of, revoke_button, use_of
+from mcp_app.admin.callers.links import CLIENTS_END, linked, pages_of, revoke_button
+from mcp_app.admin.callers.use import use_of
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.list_filters import StateFilter

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
-from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -16,12 +15,14 @@ from django.utils.http import urlencode
 from mcp_app import conf
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
+from mcp_app.admin.figures.busiest import ClientRow, busiest_clients, spike_reason
 from mcp_app.admin.figures.page import NO_TOOL, NOT_NAMED, UNKNOWN_TOOLS
 from mcp_app.admin.figures.period import asked_period, chosen_url, end_of_log, query_of
-from mcp_app.admin.markup import in_utc, number_text, seconds_text, share_text
+from mcp_app.admin.markup import in_utc, number_text, percentile_text, seconds_text, share_text
 from mcp_app.admin.verdict import Reason, ServerStatus, first_steps, tasks_of
 from mcp_app.database import clock
 from mcp_app.doctor import code
+from mcp_app.interface.links import figures_page
 from mcp_app.interface.text import marked
 from mcp_app.message_log import traffic
 from mcp_app.message_log.pages import ANSWERED, FAILED
@@ -34,22 +35,21 @@ from mcp_app.streams.blocking.server_facts import RedisServerView
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
 MOST_TOOLS = 10
-MOST_CLIENTS = 8
 MIB = 1024 * 1024
 # A task about failed calls appears from this number of failures and this fraction of all calls.
 MANY_FAILED, FAILED_SHARE = 5, 0.05
 # The log counts as late if its newest line waits for more than this many seconds.
 LATE_SECONDS = 10.0
 
-LOG_IS_OFF = "The message log is switched off (MESSAGE_LOG), so calls are not counted here."
-NO_LOG = "Without Redis nothing is logged: start the server with manage.py up, or set REDIS_URL."
-NO_WORKER = "No worker has been seen in the last 15 seconds: nothing is written to the log. Start one."
-BEHIND = "The message log is behind: what is shown here is older than it says."
-NEVER = "No message has been logged yet. Connect a client, then call a tool: it is seen here within seconds."
-QUIET = "No tool was called in this time."
-ORPHANED = "Background calls wait in a queue that no worker serves. Start a worker with --queues."
-NOT_SERVED = "The edited code cannot be loaded, so the code from before is served."
-NEARLY_FULL = "Redis has used more than 80 % of its memory: new background calls and sessions are refused."
+LOG_IS_OFF: Final = "The message log is disabled (MESSAGE_LOG), so calls are not counted."
+NO_LOG: Final = "Without Redis, nothing is logged. Start the server with manage.py up, or set REDIS_URL."
+NO_WORKER: Final = "No worker was active in the last 15 seconds, so the log is not written. Start a worker."
+BEHIND: Final = "The message log lags behind, so these figures are outdated."
+NEVER: Final = "No messages yet. Connect a client and call a tool. The call appears here within seconds."
+QUIET: Final = "No calls in this period."
+ORPHANED: Final = "Background calls wait in a queue without a worker. Start a worker with --queues."
+NOT_SERVED: Final = "The edited code cannot be loaded, so the previous code is served."
+NEARLY_FULL: Final = "Redis uses more than 80 % of its memory. New background calls and sessions are refused."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,13 @@ class Tile:
 class ToolRow:
     """The calls of a tool.
 
-    ``note`` explains a row that combines the calls of several tools.
+    ``url`` leads to its callers, and ``messages_url`` to the counted messages. ``note`` explains a row that
+    combines the calls of several tools.
     """
 
     name: str
     url: str
+    messages_url: str
     calls: int
     errors: str
     p50: str
@@ -101,7 +103,7 @@ class Dashboard:
     charts: list[Chart] = field(default_factory=list)
     tools: list[ToolRow] = field(default_factory=list)
     more_tools: int = 0
-    clients: list[dict[str, Any]] = field(default_factory=list)
+    clients: list[ClientRow] = field(default_factory=list)
     reads_messages: bool = False
     periods: list[Period] = field(default_factory=lambda: list(PERIODS.values()))
 
@@ -130,11 +132,14 @@ def dashboard(request: HttpRequest) -> Dashboard:
     state = box()
     if request.user.has_perm("mcp_app.view_message"):
         shown.reads_messages = True
-        _show_traffic(shown, traffic.read(period, now, MOST_TOOLS))
+        _show_traffic(shown, request.user, traffic.read(period, now, MOST_TOOLS))
+        if period.until is None and (spike := spike_reason(request.user, now)):
+            shown.verdict.tasks.insert(0, spike)
     if request.user.has_perm("mcp_app.view_call"):
         _show_work(shown, state)
     if request.user.has_perm("mcp_app.view_session"):
         _show_sessions(shown)
+    shown.clients = busiest_clients(request.user, period, now)
     _show_stores(shown, state)
     if fault := code.fault():
         shown.verdict.faults.insert(0, Reason(f"{NOT_SERVED} {marked(fault)}"))
@@ -143,15 +148,17 @@ def dashboard(request: HttpRequest) -> Dashboard:
     return shown
 
 
-def _show_traffic(shown: Dashboard, found: Traffic) -> None:
-    total, calls = found.total, f"{found.total.all:,} calls"
+def _show_traffic(shown: Dashboard, user: Any, found: Traffic) -> None:
+    total, calls = found.total, f"{found.total.all:,} {'call' if found.total.all == 1 else 'calls'}"
+    rate = total.all / found.minutes
+    if found.period.until is None:
+        rate, calls = traffic.current_rate(shown.at), f"{calls} in the {found.period.title.lower()}"
     shown.tiles += [
-        Tile("Calls per minute", number_text(total.all / found.minutes), calls,
-             url=_messages(found, outcome=ANSWERED)),
+        Tile("Calls per minute", number_text(rate), calls, url=_messages(found, outcome=ANSWERED)),
         Tile("Error rate", share_text(total.error_rate), f"{total.failed:,} failed",
              "bad" if total.failed else "", _messages(found, outcome=FAILED)),
-        Tile("Median duration", seconds_text(total.p50),
-             f"95 of 100 within {seconds_text(total.p95)}", url=shown.figures_url),
+        Tile("p50 duration", percentile_text(total.p50), f"p95 {percentile_text(total.p95)}",
+             url=shown.figures_url),
     ]  # fmt: skip
     if _is_much(total.failed, total.all):
         shown.verdict.tasks += _failing(found, shown.at)
@@ -159,7 +166,7 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
         shown.charts = [_calls_chart(found, shown.at), _errors_chart(found), _duration_chart(found)]
     elif conf.get().message_log and conf.get().redis_url:
         shown.notes.append(("", QUIET if traffic.began(shown.at) else NEVER))
-    shown.tools = [_tool_row(found, name, calls) for name, calls in found.tools]
+    shown.tools = [_tool_row(user, found, name, calls) for name, calls in found.tools]
     shown.more_tools = found.more_tools
 
 
@@ -189,14 +196,16 @@ def _messages(found: Traffic, **narrowed: str) -> str:
     return f"{reverse('admin:mcp_app_message_changelist')}?{urlencode(asked)}"
 
 
-def _tool_row(found: Traffic, name: str, calls: CallFigures) -> ToolRow:
+def _tool_row(user: Any, found: Traffic, name: str, calls: CallFigures) -> ToolRow:
     # Calls counted as "other" have several names, by which the log cannot be filtered.
     figures = (
-        calls.all, share_text(calls.error_rate), seconds_text(calls.p50), seconds_text(calls.p95),
+        calls.all, share_text(calls.error_rate), percentile_text(calls.p50), percentile_text(calls.p95),
     )  # fmt: skip
     if name == OTHER:
-        return ToolRow(UNKNOWN_TOOLS, _messages(found, outcome=ANSWERED, q=NO_TOOL), *figures, note=NOT_NAMED)
-    return ToolRow(name, _messages(found, outcome=ANSWERED, target=name), *figures)
+        messages = _messages(found, outcome=ANSWERED, q=NO_TOOL)
+        return ToolRow(UNKNOWN_TOOLS, "", messages, *figures, note=NOT_NAMED)
+    callers = figures_page(user, **query_of(found.period), tool=name) or ""
+    return ToolRow(name, callers, _messages(found, outcome=ANSWERED, target=name), *figures)
 
 
 def _show_work(shown: Dashboard, state: Box) -> None:
@@ -204,7 +213,7 @@ def _show_work(shown: Dashboard, state: Box) -> None:
     waiting = sum(queue.waiting for queue in state.queues)
     orphaned = any(queue.orphaned for queue in state.queues)
     url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
-    note = f"{waiting:,} waiting" + (", no worker listens" if orphaned else "")
+    note = f"{waiting:,} waiting" + (", queue without a worker" if orphaned else "")
     shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if orphaned else "", url))
     # If there are no workers at all, another task already reports it.
     if orphaned and state.workers:
@@ -213,15 +222,9 @@ def _show_work(shown: Dashboard, state: Box) -> None:
 
 def _show_sessions(shown: Dashboard) -> None:
     since = clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
-    live: QuerySet[Session] = Session.objects.filter(ended_at=None, last_seen_at__gte=since)
-    named = live.order_by().values("protocol_version", "client_name", "client_version")
-    busiest = named.annotate(number=Count("pk")).order_by("-number", "client_name", "client_version")
+    live = Session.objects.filter(ended_at=None, last_seen_at__gte=since).count()
     url = f"{reverse('admin:mcp_app_session_changelist')}?state=open"
-    shown.clients = [
-        {**row, "url": f"{url}&{urlencode({'q': row['client_name']})}" if row["client_name"] else ""}
-        for row in busiest[:MOST_CLIENTS]
-    ]
-    shown.tiles.append(Tile("Live sessions", f"{live.count():,}", "that are not idle", url=url))
+    shown.tiles.append(Tile("Live sessions", f"{live:,}", "active", url=url))
 
 
 def _show_stores(shown: Dashboard, state: Box) -> None:
@@ -253,8 +256,8 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
     if memory.tone:
         shown.verdict.faults.append(Reason(NEARLY_FULL))
     late = seconds >= LATE_SECONDS
-    note = f"{waiting:,} {'batch waits' if waiting == 1 else 'batches wait'}" if waiting else "all written"
-    shown.tiles.append(Tile("Message log behind", seconds_text(seconds), note, "bad" if late else ""))
+    note = f"{waiting:,} pending {'batch' if waiting == 1 else 'batches'}" if waiting else "all written"
+    shown.tiles.append(Tile("Log lag", seconds_text(seconds), note, "bad" if late else ""))
     if not state.workers:
         shown.verdict.faults.append(Reason(NO_WORKER))
     elif late:
@@ -263,7 +266,7 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
 
 def _memory(used: int | None, limit: int | None) -> Tile:
     if used is None:
-        return Tile("Redis memory", "?", "this Redis does not tell")
+        return Tile("Redis memory", "?", "not reported")
     note = f"of {limit / MIB:,.0f} MiB" if limit else "without a limit"
     return Tile("Redis memory", f"{used / MIB:,.1f} MiB", note, "bad" if limit and used > limit * 0.8 else "")
 
@@ -302,8 +305,8 @@ def _calls_chart(found: Traffic, now: datetime) -> Chart:
     return _chart(
         found, "calls", "Calls per minute", f"At most {number_text(highest)} a minute.", number_text(top),
         bars=bars([("good", good), ("warn", cancelled), ("bad", failed)], top),
-        legend=[("good", "in order"), ("warn", "cancelled"), ("bad", "failed")],
-        columns=["In order", "Cancelled", "Failed"],
+        legend=[("good", "ok"), ("warn", "cancelled"), ("bad", "failed")],
+        columns=["OK", "Cancelled", "Failed"],
         cells=[[number_text(each) for each in row] for row in zip(good, cancelled, failed, strict=True)],
     )  # fmt: skip
 
@@ -313,9 +316,9 @@ def _errors_chart(found: Traffic) -> Chart:
     highest = max(rate or 0.0 for rate in rates)
     top = min(ceiling(highest), 1.0) if highest else 0.01
     return _chart(
-        found, "errors", "Error rate", f"At most {share_text(highest)} of calls failed.", share_text(top),
-        lines=line("bad", rates, top), legend=[("bad", "share of calls that failed")],
-        columns=["Failed"], cells=[[share_text(rate)] for rate in rates],
+        found, "errors", "Error rate", f"At most {share_text(highest)}.", share_text(top),
+        lines=line("bad", rates, top), legend=[("bad", "error rate")],
+        columns=["Error rate"], cells=[[share_text(rate)] for rate in rates],
     )  # fmt: skip
 
 
@@ -324,10 +327,9 @@ def _duration_chart(found: Traffic) -> Chart:
     highest = max((each for each in most if each is not None), default=0.0)
     top = ceiling(highest)
     return _chart(
-        found, "duration", "Duration", f"95 of 100 calls took at most {seconds_text(highest)}.",
-        seconds_text(top),
+        found, "duration", "Duration", f"p95 at most {percentile_text(highest)}.", seconds_text(top),
         lines=[*line("info", most, top), *line("good", half, top)],
-        legend=[("good", "median (p50)"), ("info", "95 of 100 (p95)")],
+        legend=[("good", "p50"), ("info", "p95")],
         columns=["p50", "p95"],
-        cells=[[seconds_text(a), seconds_text(b)] for a, b in zip(half, most, strict=True)],
+        cells=[[percentile_text(a), percentile_text(b)] for a, b in zip(half, most, strict=True)],
     )  # fmt: skip

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.functional import cached_property
 
 from mcp_app.admin.base import M, RowPageAdmin
-from mcp_app.admin.caller_links import linked_name
+from mcp_app.admin.callers.links import linked_name
 from mcp_app.auth.principal_names import caller_names
 from mcp_app.interface.clients import client_names
 from mcp_app.models import Message

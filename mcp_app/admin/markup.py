@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.interface.text import json_text, visible_block
+from mcp_app.models.rollup import BOUNDS
 
 # Longer texts are not compared, because the time of a comparison is quadratic in the worst case.
 MAX_DIFF_LINES = 2_000
@@ -118,7 +119,7 @@ def number_text(value: float) -> str:
 
 def share_text(value: float | None) -> str:
     """Return a fraction of 1 as text in percent."""
-    return "-" if value is None else f"{value * 100:.3g} %"
+    return "–" if value is None else f"{value * 100:.3g} %"
 
 
 def seconds_text(seconds: float | None) -> str:
@@ -127,7 +128,30 @@ def seconds_text(seconds: float | None) -> str:
         return f"{seconds * 1000:.2g} ms"
     if seconds == 0:
         return "0 s"
-    return span(None if seconds is None else timedelta(seconds=seconds))
+    return "–" if seconds is None else span(timedelta(seconds=seconds))
+
+
+def percentile_text(seconds: float | None) -> str:
+    """Return a percentile from a histogram as text.
+
+    Below the first bound and above the last one, the histogram contains only numbers of calls.
+    """
+    if seconds is not None and seconds < BOUNDS[0]:
+        return f"< {seconds_text(BOUNDS[0])}"
+    if seconds is not None and seconds >= BOUNDS[-1]:
+        return f"> {seconds_text(BOUNDS[-1])}"
+    return seconds_text(seconds)
+
+
+def bytes_text(size: float | None) -> str:
+    """Return a number of bytes as text, such as ``12 B``, ``3.2 kB`` or ``45 MB``."""
+    if size is None:
+        return "–"
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if size >= 100 or unit == "B" else f"{size:.2g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} TB"
 
 
 def block(text: str) -> SafeString:

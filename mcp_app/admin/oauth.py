@@ -15,7 +15,8 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin, Select, Textarea, object_button, revoking
-from mcp_app.admin.caller_links import linked, pages_of, use_of
+from mcp_app.admin.callers.links import linked, pages_of
+from mcp_app.admin.callers.use import use_of
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge

@@ -24,7 +24,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, NamedList, object_button
-from mcp_app.admin.caller_links import pages_of_user
+from mcp_app.admin.callers.links import pages_of_user
 from mcp_app.admin.list_filters import ListedLookups
 from mcp_app.admin.markup import badge, with_window
 from mcp_app.admin.offered import offer_to

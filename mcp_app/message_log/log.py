@@ -266,11 +266,13 @@ class MessageLog:
             }
             if skipped:
                 batch |= {"skipped": self._skipped.total, "tally": skipped}
-            # Older workers expect lines without a refusal code, so the codes are stored beside the lines.
+            # Older workers expect lines without refusal codes and sizes, so both are stored beside the lines.
             if refusals := _refusals(self._pending[: len(lines)]):
                 batch["refusals"] = refusals
             if exceptions := self._exceptions(self._pending[: len(lines)]):
                 batch["incidents"] = exceptions
+            if sizes := _sizes(self._pending[: len(lines)], self._limit):
+                batch["sizes"] = sizes
             encoded = orjson.dumps(batch)
             if len(encoded) <= BATCH_BYTES or len(facts) + len(lines) <= 1:
                 return encoded, skipped, len(facts), len(lines)
@@ -354,6 +356,15 @@ def _refusals(lines: list[tuple[Any, ...]]) -> list[tuple[int, str]]:
 def _incidents(lines: list[tuple[Any, ...]]) -> list[tuple[int, incidents.Incident]]:
     """Return the incidents that the answers of failed requests name, each with the index of its line."""
     return incidents.named_in(line[ANSWER] if line[OUTCOME] in FAILURES else b"" for line in lines)
+
+
+def _sizes(lines: list[tuple[Any, ...]], limit: int) -> list[tuple[int, int]]:
+    """Return the index and the number of bytes of each line whose payload or answer is stored truncated."""
+    return [
+        (number, len(line[PAYLOAD]) + len(line[ANSWER]))
+        for number, line in enumerate(lines)
+        if len(line[PAYLOAD]) > limit or len(line[ANSWER]) > limit
+    ]
 
 
 def _searched(lines: list[tuple[Any, ...]], limit: int) -> list[bytes]:

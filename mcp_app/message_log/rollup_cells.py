@@ -16,14 +16,16 @@ MINUTE: Final = 60
 # The name in place of a method under which errors are counted again that are mistakes of callers.
 MISTAKES: Final = "mistakes"
 TOOL_CHARACTERS: Final = 128
-# Indexes of the numbers in a cell: messages, messages missing from the log, milliseconds, and the first
-# bucket.
-COUNT, SKIPPED, MS, FIRST_BUCKET = 0, 1, 2, 3
+# Indexes of the numbers in a cell: messages, messages missing from the log, milliseconds, bytes of logged
+# messages, and the first bucket.
+COUNT, SKIPPED, MS, SIZE, FIRST_BUCKET = 0, 1, 2, 3, 4
 WIDTH: Final = FIRST_BUCKET + len(BOUNDS) + 1
+# A tally that a process sends counts messages that are not in the log, so it has no bytes.
+SENT_WIDTH: Final = WIDTH - 1
 # The bounds of earlier versions. Stored rows may have them, as well as tallies sent by a process of an
 # earlier version.
 OLDER: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-OLDER_WIDTH: Final = FIRST_BUCKET + len(OLDER) + 1
+OLDER_WIDTH: Final = SIZE + len(OLDER) + 1
 
 # More messages than one process can count in a tally. Larger numbers are rejected as invalid.
 MOST_COUNTED: Final = 10_000_000
@@ -46,9 +48,17 @@ class RollupCells:
         self._most = most
 
     def add(
-        self, at: float, method: str, target: str, outcome: str, ms: float | None, *, skipped: bool = False
+        self,
+        at: float,
+        method: str,
+        target: str,
+        outcome: str,
+        ms: float | None,
+        *,
+        skipped: bool = False,
+        size: int = 0,
     ) -> None:
-        """Count a message. ``ms`` is None if the message has no duration."""
+        """Count a message of ``size`` bytes. ``ms`` is None if the message has no duration."""
         tool = ""
         if method not in METHODS:
             method = OTHER
@@ -57,6 +67,7 @@ class RollupCells:
         cell = self._cell((int(at) // MINUTE * MINUTE, method, tool, outcome))
         cell[COUNT] += 1
         cell[SKIPPED] += skipped
+        cell[SIZE] += size
         if ms is not None:
             cell[MS] += ms
             cell[FIRST_BUCKET + bucket_of(ms)] += 1
@@ -83,7 +94,7 @@ class RollupCells:
         """Subtract cells after they were sent. ``written`` is the result of the method ``written``."""
         for minute, method, tool, outcome, *numbers in written:
             key = (minute, method, tool, outcome)
-            cell = [mine - theirs for mine, theirs in zip(self.cells[key], numbers, strict=True)]
+            cell = [mine - theirs for mine, theirs in zip(self.cells[key], _received(numbers), strict=True)]
             if cell[COUNT]:
                 self.cells[key] = cell
             else:
@@ -96,7 +107,7 @@ class RollupCells:
 
     def written(self) -> list[list[Any]]:
         """Return the cells as JSON lists."""
-        return [[*key, *cell] for key, cell in self.cells.items()]
+        return [[*key, *cell[:SIZE], *cell[FIRST_BUCKET:]] for key, cell in self.cells.items()]
 
     def _cell(self, key: Key) -> Cell:
         cell = self.cells.get(key)
@@ -114,7 +125,7 @@ def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
     found: list[tuple[Key, Cell]] = []
     for minute, method, tool, outcome, *told in written:
         is_older = len(told) == OLDER_WIDTH
-        numbers = [*told[:FIRST_BUCKET], *from_older(told[FIRST_BUCKET:])] if is_older else told
+        numbers = _received([*told[:SIZE], *from_older(told[SIZE:])] if is_older else told)
         if len(numbers) != WIDTH or not all(type(name) is str for name in (method, tool, outcome)):
             raise ValueError("This is not a cell of a tally.")
         folded = method if method in METHODS else OTHER
@@ -124,6 +135,11 @@ def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
         key = (int(minute) // MINUTE * MINUTE, folded, tool[:TOOL_CHARACTERS], outcome)
         found.append((key, counts))
     return found
+
+
+def _received(sent: list[Any]) -> list[Any]:
+    """Return the numbers of a cell that a process sent, with 0 bytes."""
+    return [*sent[:SIZE], 0, *sent[SIZE:]]
 
 
 def places_of_older() -> list[int]:

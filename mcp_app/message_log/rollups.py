@@ -21,6 +21,7 @@ from mcp_app.message_log.rollup_cells import (
     FIRST_BUCKET,
     MINUTE,
     MS,
+    SIZE,
     SKIPPED,
     WIDTH,
     Key,
@@ -58,7 +59,7 @@ def write(tally: RollupCells) -> None:
         ordered = _ordered(spanned)
         # Only buckets with calls are written, because each column takes time.
         used = [place for place in range(FIRST_BUCKET, WIDTH) if any(cell[place] for _, cell in ordered)]
-        numbers = (COUNT, SKIPPED, MS, *used)
+        numbers = (COUNT, SKIPPED, MS, SIZE, *used)
         rows = [[span, _at(key[0]), *key[1:], *[cell[place] for place in numbers]] for key, cell in ordered]
         _execute(_add_rollup(tuple(place - FIRST_BUCKET for place in used)), rows)
 
@@ -148,5 +149,5 @@ def _execute(sql: str, rows: list[list[Any]]) -> None:
 
 @lru_cache(maxsize=64)
 def _add_rollup(buckets: tuple[int, ...]) -> str:
-    keys, numbers = ("span", "at", "method", "tool", "outcome"), ("count", "skipped", "ms")
+    keys, numbers = ("span", "at", "method", "tool", "outcome"), ("count", "skipped", "ms", "size")
     return added("mcp_app_rollup", keys, numbers, buckets, rows=1)

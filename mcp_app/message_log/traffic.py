@@ -56,11 +56,16 @@ PERIODS: Final = {
 
 @dataclass(slots=True)
 class CallFigures:
-    """The number of tool calls by outcome, and the histogram of their durations."""
+    """The number of tool calls by outcome, and the histogram of their durations.
+
+    ``ms`` and ``size`` are the sums of their durations in milliseconds and of their bytes.
+    """
 
     ok: int = 0
     failed: int = 0
     cancelled: int = 0
+    ms: float = 0.0
+    size: int = 0
     buckets: list[int] = field(default_factory=lambda: [0] * len(BUCKET_COLUMNS))
 
     @property
@@ -83,14 +88,24 @@ class CallFigures:
         """The approximate 95th percentile of durations in seconds."""
         return percentile(self.buckets, 0.95)
 
-    def add(self, outcome: str, count: int, buckets: Iterable[int | None]) -> None:
-        """Add calls with one outcome. The count of a bucket is None if the bucket was never used."""
+    def add(
+        self,
+        outcome: str,
+        count: int,
+        buckets: Iterable[int | None],
+        *,
+        ms: float | None = None,
+        size: int | None = None,
+    ) -> None:
+        """Add calls with one outcome. Counts and sums are None if they were never stored."""
         if outcome in ERRORS:
             self.failed += count
         elif outcome == Message.Outcome.CANCELLED:
             self.cancelled += count
         else:
             self.ok += count
+        self.ms += ms or 0
+        self.size += size or 0
         self.buckets = [mine + (more or 0) for mine, more in zip(self.buckets, buckets, strict=True)]
 
     def include(self, other: CallFigures) -> None:
@@ -98,6 +113,8 @@ class CallFigures:
         self.ok += other.ok
         self.failed += other.failed
         self.cancelled += other.cancelled
+        self.ms += other.ms
+        self.size += other.size
         self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
 
 
@@ -157,10 +174,23 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     ordered = sorted(called, key=lambda tool: (-called[tool], tool))
     tools = {tool: CallFigures() for tool in ordered[:most_tools]}
     # Histograms are summed for the listed tools only. Summing those of all tools would take most of the time.
-    for tool, outcome, count, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
-        tools[tool].add(outcome, count, buckets)
+    for tool, outcome, count, ms, size, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
+        tools[tool].add(outcome, count, buckets, ms=ms, size=size)
     minutes = _counted_minutes(period, first, now)
     return Traffic(period, minutes, total, points, list(tools.items()), len(called) - len(tools))
+
+
+def current_rate(now: datetime) -> float:
+    """Return the calls in the last minute.
+
+    The part of it that is in the previous minute of the clock is estimated as the same part of its calls.
+    """
+    current = datetime.fromtimestamp(int(now.timestamp()) // MINUTE * MINUTE, UTC)
+    before = current - timedelta(seconds=MINUTE)
+    rows = calls_of(Q(span=MINUTE, at__in=(before, current))).filter(tool="").order_by()
+    calls = dict(rows.values_list("at").annotate(number=Sum("count")))
+    left = 1 - (now - current).total_seconds() / MINUTE
+    return float(calls.get(current, 0) + calls.get(before, 0) * left)
 
 
 def over_time(period: Period, now: datetime, tool: str) -> list[tuple[datetime, CallFigures]]:
@@ -179,10 +209,8 @@ def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Ca
     # calls.
     rows = calls_of(Q(span=period.span, at__gte=first, at__lte=last)).filter(tool=tool)
     # There is one row per point and outcome, so nothing needs to be summed.
-    for at, outcome, count, *buckets in rows.order_by().values_list(
-        "at", "outcome", "count", *BUCKET_COLUMNS
-    ):
-        points[at].add(outcome, count, buckets)
+    for at, outcome, count, ms, size, *buckets in rows.order_by().values_list("at", "outcome", *_NUMBERS):
+        points[at].add(outcome, count, buckets, ms=ms, size=size)
     return list(points.items())
 
 
@@ -224,12 +252,16 @@ def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:
     return max(counted.total_seconds() / MINUTE, 1.0)
 
 
-# Fields without a type, because the 86 numbers in each row then need no conversion.
-_SUMS: Final = {f"sum_{column}": Sum(column, output_field=Field()) for column in ("count", *BUCKET_COLUMNS)}
+_NUMBERS: Final = ("count", "ms", "size", *BUCKET_COLUMNS)
+# Fields without a type, because the 88 numbers in each row then need no conversion.
+_SUMS: Final = {f"sum_{column}": Sum(column, output_field=Field()) for column in _NUMBERS}
 
 
 def summed(rows: QuerySet[Any], name: str) -> Iterable[tuple[Any, ...]]:
-    """Sum the number of calls, in total and per bucket, for each value of a column and each outcome."""
+    """Sum the numbers of calls for each value of a column and each outcome.
+
+    The rows have the value, the outcome, and the sums of calls, milliseconds, bytes and calls per bucket.
+    """
     found: Iterable[tuple[Any, ...]] = rows.order_by().values_list(name, "outcome").annotate(**_SUMS)
     return found
 

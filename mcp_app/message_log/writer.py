@@ -61,7 +61,14 @@ class Counted:
     def add(self, message: Message) -> None:
         """Count one message."""
         at = message.at.timestamp()
-        self.tally.add(at, message.method, message.target, message.outcome, message.duration_ms)
+        self.tally.add(
+            at,
+            message.method,
+            message.target,
+            message.outcome,
+            message.duration_ms,
+            size=message.size or 0,
+        )
         self.callers.add(message, at)
         if message.outcome in FAILURES:
             self.errors.add(message)
@@ -159,6 +166,8 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
     messages = [_message(batch["process"], line) for line in batch["lines"]]
     for number, message in enumerate(messages):
         message.position = f"{batch_id}-{number}"
+    for number, size in batch.get("sizes", ()):
+        messages[number].size = int(size)
     for number, code in batch.get("refusals", ()):
         messages[number].refusal = _storable(code)
     for number, incident, exception in batch.get("incidents", ()):
@@ -206,8 +215,13 @@ def _message(process: str, line: list[Any]) -> Message:
         answer=_storable(answer),
         outcome=outcome,
         duration_ms=ms,
+        size=_octets(payload) + _octets(answer),
         process=process,
     )
+
+
+def _octets(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _storable(text: str) -> str:

@@ -44,13 +44,15 @@ class Rollup(Count):
 
     Rows without a ``tool`` count every message once. Rows with a ``tool`` count the tool calls a second
     time, by tool. ``outcome`` is empty for messages that are not requests. ``skipped`` is how many of the
-    ``count`` messages are not in the log.
+    ``count`` messages are not in the log. ``ms`` is the sum of durations. ``size`` is the sum of bytes of the
+    logged messages, and null in older rows.
     """
 
     method = models.CharField(max_length=40)
     tool = models.CharField(max_length=128)
     skipped = models.IntegerField(default=0)
     ms = models.FloatField(default=0)
+    size = models.BigIntegerField(null=True)
 
     class Meta(Count.Meta):
         constraints: ClassVar[Any] = [_one_of_each("method", "tool", name="one_rollup_per_cell")]
@@ -60,7 +62,10 @@ class Rollup(Count):
 
 
 class CallerRollup(Count):
-    """Logged tool calls of one client or principal within ``span`` seconds from ``at``."""
+    """Logged tool calls of one client or principal within ``span`` seconds from ``at``.
+
+    ``ms`` and ``size`` are the sums of durations and bytes. Both are null in older rows.
+    """
 
     class Kind(models.TextChoices):
         """The kind of caller."""
@@ -70,6 +75,8 @@ class CallerRollup(Count):
 
     kind = models.CharField(max_length=9, choices=Kind.choices)
     name = models.CharField(max_length=200)
+    ms = models.FloatField(null=True)
+    size = models.BigIntegerField(null=True)
 
     class Meta(Count.Meta):
         constraints: ClassVar[Any] = [_one_of_each("kind", "name", name="one_caller_rollup_per_cell")]

@@ -87,6 +87,8 @@ class Message(models.Model):
     incident = models.CharField(max_length=8, null=True, help_text="Number of an exception.")  # noqa: DJ001
     exception = models.TextField(null=True, help_text="Class, message and frames of an exception.")  # noqa: DJ001
     duration_ms = models.FloatField(null=True)
+    # Bytes of message and answer as sent, even if the log stores less of them. Null in older rows.
+    size = models.BigIntegerField(null=True)
     principal = models.CharField(max_length=120, blank=True)
     process = models.CharField(max_length=60, blank=True)
     skipped = models.PositiveIntegerField(default=0, help_text="Messages not logged before this one.")

@@ -124,7 +124,8 @@ class Visitor:
         if UNDER_WAY.search(request.url) and "ERR_ABORTED" in (request.failure or ""):
             return
         # A download leaves the page where it is.
-        if "/export/?" in request.url and request.failure == "net::ERR_ABORTED":
+        is_download = "/export/?" in request.url or "format=csv" in request.url
+        if is_download and request.failure == "net::ERR_ABORTED":
             return
         # As do streams of the test bench.
         if request.url.endswith("/mcp") and request.failure == "net::ERR_ABORTED":

@@ -63,6 +63,9 @@ print(json.dumps({
         "groups": "/admin/auth/group/",
         "doctor": "/admin/mcp_app/doctor/",
     }
+    key = dict(rows["apikey"])
+    found |= {f"apikey-replace-{name}": f"/admin/mcp_app/apikey/{pk}/replace/" for name, pk in key.items()}
+    found["figures-of-key"] = f"/admin/mcp_app/message/figures/?principal=user:1/key:{key['own']}"
     for model, named in rows.items():
         found[f"{model}-list"] = f"/admin/mcp_app/{model}/"
         for name, pk in named:

@@ -20,7 +20,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import object_button
-from mcp_app.admin.caller_links import caller_of
+from mcp_app.admin.callers.links import caller_of
 from mcp_app.admin.calls.approval import shown as shown_approval
 from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.admin.calls.argument_search import HELP, telling

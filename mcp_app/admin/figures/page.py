@@ -1,4 +1,4 @@
-"""The page of statistics: the tool calls in a period by tool, client, person or time, and the workers."""
+"""The page of statistics: the tool calls in a period by tool, client, user or time, and the workers."""
 
 from __future__ import annotations
 
@@ -6,49 +6,48 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 
+from mcp_app.admin.callers.links import linked, linked_name
+from mcp_app.admin.figures.asked import BY, CLIENT, PRINCIPAL, TIME, VIEWS, View, asked_view
 from mcp_app.admin.figures.period import asked_period, end_of_log, query_of
 from mcp_app.admin.figures.table import Cell, FigureRow, Head, Table, heads, lines, order_of, sorted_rows
 from mcp_app.admin.figures.workers import WorkerRow, workers
 from mcp_app.admin.markup import in_utc
 from mcp_app.admin.timeline import refusals_of
-from mcp_app.auth.principal_names import principal_names
-from mcp_app.auth.time_zone import shown_zone
+from mcp_app.auth.principal_names import caller_names
 from mcp_app.database import clock
 from mcp_app.execution.stored.waiting_times import StartedCall, share, started_calls
-from mcp_app.interface.text import marked
+from mcp_app.interface.links import (
+    caller_pages,
+    figures_page,
+    messages_page,
+    named_tool_page,
+    sessions_page,
+)
+from mcp_app.interface.text import visible
 from mcp_app.message_log import traffic
-from mcp_app.message_log.counts import tool_figures
 from mcp_app.message_log.counts.figures import TOOL, Named, named
+from mcp_app.message_log.counts.limited_figures import called_by, called_over_time
 from mcp_app.message_log.counts.refusals import RefusalCount
 from mcp_app.message_log.pages import ANSWERED, FAILED
-from mcp_app.message_log.rollup_cells import MINUTE, TOOL_CHARACTERS
+from mcp_app.message_log.rollup_cells import MINUTE
 from mcp_app.message_log.rollups import MOST_TOOLS
 from mcp_app.message_log.traffic import PERIODS, Period
-from mcp_app.models import CallerRollup
 from mcp_app.protocol.messages.methods import OTHER
 
-TIME: Final = "time"
-CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
-# For each view, the heading of the first column, and the filter of the log that finds the messages of a row.
-BY: Final = {
-    TOOL: ("Tool", "target"),
-    CLIENT: ("Client", "client"),
-    PRINCIPAL: ("Who", "principal"),
-    TIME: ("From", ""),
-}
 # The search that finds the calls counted as OTHER. They include calls of tools that were not offered to the
 # caller.
 NO_TOOL: Final = 'tool:""'
-UNKNOWN_TOOLS: Final = "unknown tools"
-NOT_NAMED: Final = f"not offered to who called, or beyond {MOST_TOOLS} in an hour"
+UNKNOWN_TOOLS: Final = "Other: unknown tools"
+NOT_NAMED: Final = f"not offered to the caller, or beyond {MOST_TOOLS} an hour"
 # The percentile shown for the time in the queue. The median would hide delays, and the maximum is only an
 # outlier.
 WAITED: Final = 0.95
@@ -66,12 +65,17 @@ class ViewChoice:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The content of the page: links to its views, the table, and the workers that the user may view."""
+    """The content of the page: links to its views, the table, and the workers that the user may view.
+
+    ``pages`` are titles and addresses of pages about the tool or the caller whose calls are counted.
+    """
 
     at: datetime
     since: datetime
+    view: View
     periods: list[ViewChoice]
     views: list[ViewChoice]
+    pages: list[tuple[str, str]]
     table: Table
     page: Page[FigureRow]
     heads: list[Head]
@@ -79,8 +83,6 @@ class Figures:
     more: int
     workers: list[WorkerRow]
     refusals: list[tuple[RefusalCount, str]]
-    counts_callers: bool
-    tool: str
     whole: bool
 
     @property
@@ -91,64 +93,65 @@ class Figures:
         """
         return lines(self.page)
 
+    @property
+    def counts_callers(self) -> bool:
+        """True if the table is about clients or users."""
+        return self.view.by in (CLIENT, PRINCIPAL)
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool whose calls are counted, or "" for calls of any tool."""
+        return self.view.tool
+
 
 def figures(request: HttpRequest) -> Figures:
     """Return the statistics that the query string requests."""
     now = clock.utcnow()
-    period = asked_period(request, now)
-    by, tool = asked_view(request)
-    order = order_of(request.GET.get("sort", "-name" if by == TIME else ""))
-    limit = {"tool": tool} if tool else {}
-    query = {**query_of(period), "by": by, **limit}
-    begun = [call for call in _started_calls(request, by, period, now) if not tool or call.tool == tool]
-    read = _over_time(period, now, tool) if by == TIME else _by_name(by, period, now, begun, tool)
-    since, rows, more, whole = read
-    table = Table(_title(by, tool), _first(by), sorted_rows(rows, order), order)
+    period, view = asked_period(request, now), asked_view(request)
+    order = order_of(request.GET.get("sort", "-name" if view.by == TIME else ""))
+    query = {**query_of(period), "by": view.by, **view.query}
+    begun = _started_calls(request, view, period, now)
+    if view.by == TIME:
+        read = _over_time(view, period, now)
+    else:
+        read = _by_name(request.user, view, period, now, begun)
+    table = Table(view.title, view.first, sorted_rows(read.rows, order), order)
     return Figures(
         min(period.until or now, now),
-        since,
-        _periods(period, {"by": by, **limit}),
-        [_choice(title, {**query, "by": name}, name == by) for name, title in VIEWS.items()],
+        read.since,
+        view,
+        _periods(period, {"by": view.by, **view.query}),
+        [
+            _choice(title, {**query, "by": name}, name == view.by)
+            for name, title in VIEWS.items()
+            # One tool has no figures by tool. The link leads to those of all tools.
+            if name != view.kind or name == TOOL
+        ],
+        _pages(request.user, view),
         table,
         Paginator(table.rows, PAGE).get_page(request.GET.get("p")),
         heads(table, query),
         "?" + urlencode({**query, "sort": order, "format": "csv"}),
-        more,
+        read.more,
         workers(begun) if request.user.has_perm("mcp_app.view_call") else [],
-        refusals_of(since, period.until, tool),
-        by in (CLIENT, PRINCIPAL),
-        tool,
-        whole,
+        refusals_of(read.since, period.until, view.tool) if view.kind in ("", TOOL) else [],
+        read.whole,
     )
 
 
-def asked_view(request: HttpRequest) -> tuple[str, str]:
-    """Return the requested view and tool. In the view by tool, the tool is always ""."""
-    by, tool = request.GET.get("by", ""), request.GET.get("tool", "")[:TOOL_CHARACTERS].replace("\x00", "")
-    by = by if by in BY else CLIENT if tool else TOOL
-    return by, "" if by == TOOL else tool
-
-
-def tool_figures_url(tool: str, **period: str) -> str:
-    """Return the address of a tool's statistics by client."""
-    query = urlencode({**period, "by": CLIENT, "tool": tool})
-    return f"{reverse('admin:mcp_app_message_figures')}?{query}"
-
-
-def _title(by: str, tool: str) -> str:
-    calls = f"Calls of {marked(tool)}" if tool else "Tool calls"
-    return f"{calls} {VIEWS[by].lower()}"
-
-
-VIEWS: Final = {TOOL: "By tool", CLIENT: "By client", PRINCIPAL: "By person", TIME: "Over time"}
-
-
-def _first(by: str) -> str:
-    """Return the heading of the first column.
-
-    For times it includes the time zone, because a CSV file has no other place for it.
-    """
-    return f"{BY[by][0]} ({shown_zone()})" if by == TIME else BY[by][0]
+def _pages(user: Any, view: View) -> list[tuple[str, str]]:
+    """Return titles and addresses of pages about the tool or the caller whose calls are counted."""
+    found: list[tuple[str, str | None]] = []
+    if view.kind == TOOL:
+        found = [("View tool", named_tool_page(user, view.name))]
+    elif view.kind == PRINCIPAL:
+        pages = caller_pages(user, view.name)
+        found = [("View user", pages.user), ("View key", pages.api_key), ("View client", pages.client)]
+    if view.kind:
+        found.append(("Messages", messages_page(user, **view.log)))
+    if view.kind in (CLIENT, PRINCIPAL):
+        found.append(("Sessions", sessions_page(user, q=view.name)))
+    return [(title, url) for title, url in found if url]
 
 
 def _choice(title: str, query: dict[str, str], chosen: bool) -> ViewChoice:
@@ -161,55 +164,89 @@ def _periods(period: Period, query: dict[str, str]) -> list[ViewChoice]:
     return [_choice(each.title, {**query_of(each), **query}, each == period) for each in found]
 
 
-def _started_calls(request: HttpRequest, by: str, period: Period, now: datetime) -> list[StartedCall]:
+def _started_calls(request: HttpRequest, view: View, period: Period, now: datetime) -> list[StartedCall]:
     """Return the background calls that started in the period, or [] if the user may not view calls."""
     if not request.user.has_perm("mcp_app.view_call"):
         return []
-    return started_calls(period.starts(now)[0], period.until, clients=by == CLIENT)
+    clients = CLIENT in (view.by, view.kind)
+    found = started_calls(period.starts(now)[0], period.until, clients=clients)
+    return [call for call in found if not view.kind or _name_in(call, view.kind) == view.name]
 
 
-Read = tuple[datetime, list[FigureRow], int, bool]
+class Read(NamedTuple):
+    """The rows of a view.
+
+    ``more`` is the number of names without a row. ``whole`` is True if the rows cover the whole period.
+    """
+
+    since: datetime
+    rows: list[FigureRow]
+    more: int = 0
+    whole: bool = True
 
 
-def _over_time(period: Period, now: datetime, tool: str) -> Read:
-    points = traffic.over_time(period, now, tool)
-    limit = {"target": tool} if tool else {}
-    rows = [
-        FigureRow(
-            _written(at, period),
-            calls,
-            urls=_urls(
-                {"since": in_utc(at), "until": in_utc(at + timedelta(seconds=period.span - 1)), **limit}
-            ),
-        )
-        for at, calls in points
-        if calls.all
-    ]
-    return points[0][0], rows, 0, True
+def _over_time(view: View, period: Period, now: datetime) -> Read:
+    whole = True
+    if view.kind in (CLIENT, PRINCIPAL):
+        points, whole = called_over_time(view.condition(period.starts(now)[0]), period, now)
+    else:
+        points = traffic.over_time(period, now, view.tool)
+    rows = []
+    for at, calls in points:
+        if calls.all:
+            last = at + timedelta(seconds=period.span - 1)
+            urls = _urls({"since": in_utc(at), "until": in_utc(last), **view.log})
+            begin_and_end = (at, at + timedelta(seconds=period.span))
+            rows.append(FigureRow(_written(at, period), calls, urls=urls, time=begin_and_end))
+    return Read(points[0][0], rows, whole=whole)
 
 
 def _written(at: datetime, period: Period) -> str:
     return timezone.localtime(at).strftime("%H:%M" if period.span == MINUTE else "%Y-%m-%d %H:%M")
 
 
-def _by_name(by: str, period: Period, now: datetime, begun: Iterable[StartedCall], tool: str) -> Read:
-    found, whole = tool_figures.called_by(by, tool, period, now) if tool else (named(by, period, now), True)
-    limit = {"target": tool} if tool else {}
-    waited, notes = _waited(by, begun), _notes(by, found)
+def _by_name(user: Any, view: View, period: Period, now: datetime, begun: Iterable[StartedCall]) -> Read:
+    if view.kind:
+        found, whole = called_by(view.by, view.condition(period.starts(now)[0]), period, now)
+    else:
+        found, whole = named(view.by, period, now), True
+    waited, shown = _waited(view.by, begun), _shown(user, view, period, found)
     rows = []
     for name, calls in found.calls:
         # There is no link for "other" and for callers without a name, because the log cannot be filtered by
         # them.
-        is_named = name not in ("", OTHER)
         time = {"since": in_utc(found.since), **end_of_log(found.until)}
-        urls = _urls({BY[by][1]: name, **limit, **time}) if is_named else {}
-        if name == OTHER and by == TOOL:
-            urls = _urls({"q": NO_TOOL, **time})
-        shown, note = _others(by) if name == OTHER else notes.get(name, (name, ""))
+        urls = _urls({BY[view.by][1]: name, **view.log, **time}) if name not in ("", OTHER) else {}
+        if name == OTHER and view.by == TOOL:
+            urls = _urls({"q": NO_TOOL, **view.log, **time})
+        label, html, note = shown[name]
         wait = share(waited.get(name, []), WAITED)
-        callers = tool_figures_url(name, **query_of(period)) if by == TOOL and is_named else ""
-        rows.append(FigureRow(shown or "(no name)", calls, wait, note, urls, callers))
-    return found.since, rows, found.more, whole
+        rows.append(FigureRow(label, calls, wait, note, urls, html))
+    return Read(found.since, rows, found.more, whole)
+
+
+Label = tuple[str, SafeString, str]
+
+
+def _shown(user: Any, view: View, period: Period, found: Named) -> dict[str, Label]:
+    """Map the names in a view to their text, their HTML with links, and their note.
+
+    The note of a user is the principal's key, which can be copied into a search.
+    """
+    names = [name for name, _ in found.calls]
+    shown: dict[str, Label] = {}
+    if view.by == PRINCIPAL:
+        for key, caller in caller_names(names).items():
+            shown[key] = str(caller), linked_name(user, key, caller), key if str(caller) != key else ""
+    else:
+        for name in names:
+            limit = {} if view.kind else {view.by: name}
+            url = figures_page(user, **query_of(period), **limit) if limit and name else None
+            shown[name] = name or "(no name)", linked(name or "(no name)", url), ""
+    if OTHER in shown:
+        label, note = _others(view.by)
+        shown[OTHER] = label, visible(label), note
+    return shown
 
 
 def _others(by: str) -> tuple[str, str]:
@@ -217,34 +254,19 @@ def _others(by: str) -> tuple[str, str]:
     return (UNKNOWN_TOOLS, NOT_NAMED) if by == TOOL else (OTHER, "more together")
 
 
-def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
-    """Map principals to display name and note.
-
-    The note is the principal's key, which users can copy into a search.
-    """
-    if by != PRINCIPAL:
-        return {}
-    known = principal_names([name for name, _ in found.calls])
-    return {name: (shown, name if shown != name else "") for name, shown in known.items()}
-
-
 def _waited(by: str, begun: Iterable[StartedCall]) -> dict[str, list[float]]:
     """Return the times that background calls waited in the queue, in seconds, grouped by name."""
     found: dict[str, list[float]] = defaultdict(list)
     for call in begun:
-        found[{TOOL: call.tool, PRINCIPAL: call.principal}.get(by, call.client)].append(call.waited)
+        found[_name_in(call, by)].append(call.waited)
     return found
+
+
+def _name_in(call: StartedCall, kind: str) -> str:
+    return {TOOL: call.tool, PRINCIPAL: call.principal}.get(kind, call.client)
 
 
 def _urls(narrowed: dict[str, str]) -> dict[str, str]:
     page = f"{reverse('admin:mcp_app_message_changelist')}?{urlencode({'method': 'tools/call', **narrowed})}"
     outcomes = {"calls": ANSWERED, "failed": FAILED, "rate": FAILED, "cancelled": "cancelled"}
     return {key: f"{page}&outcome={outcome}" for key, outcome in outcomes.items()}
-
-
-def csv_name(request: HttpRequest) -> str:
-    """Return the file name of the CSV file."""
-    asked: Any = request.GET
-    by, _ = asked_view(request)
-    time = "chosen" if asked.get("since") else asked.get("range") if asked.get("range") in PERIODS else "hour"
-    return f"calls-by-{by}-{time}.csv"

@@ -6,13 +6,19 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, NamedTuple
 
+from django.utils import timezone
 from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 
-from mcp_app.admin.markup import seconds_text, share_text
+from mcp_app.admin.figures.asked import View
+from mcp_app.admin.markup import bytes_text, percentile_text, seconds_text, share_text
+from mcp_app.auth.time_zone import shown_zone
 from mcp_app.interface.text import marked
 from mcp_app.message_log.traffic import CallFigures
+from mcp_app.models.rollup import BOUNDS
 
 # Spreadsheets treat cells that begin with these characters as formulas. Clients choose their own names and
 # could send such text.
@@ -21,9 +27,10 @@ FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """The calls of a tool, client, person or point in time.
+    """The calls of a tool, client, user or point in time.
 
-    ``urls`` link the numbers to the counted messages, by column. ``url`` links a tool to its callers.
+    ``urls`` link the numbers to the counted messages, by column. ``html`` is the name with links to its
+    pages. ``time`` is the begin and the end of a point in time.
     """
 
     name: str
@@ -31,16 +38,26 @@ class FigureRow:
     waited: float | None = None
     note: str = ""
     urls: dict[str, str] = field(default_factory=dict)
-    url: str = ""
+    html: SafeString | None = None
+    time: tuple[datetime, datetime] | None = None
 
 
 class FigureColumn(NamedTuple):
-    """A column of numbers. Rows without a value come last in any sort order."""
+    """A column of numbers. Rows without a value come last in any sort order.
+
+    ``unit`` is the unit in CSV files, whose numbers have none beside them.
+    """
 
     key: str
     title: str
+    unit: str
     number: Callable[[FigureRow], float | None]
     text: Callable[[float | None], str]
+
+    @property
+    def csv_title(self) -> str:
+        """The heading in CSV files."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
 
 
 def _count(number: float | None) -> str:
@@ -48,13 +65,15 @@ def _count(number: float | None) -> str:
 
 
 COLUMNS: Final = (
-    FigureColumn("calls", "Calls", lambda row: row.calls.all, _count),
-    FigureColumn("failed", "Failed", lambda row: row.calls.failed, _count),
-    FigureColumn("rate", "Error rate", lambda row: row.calls.error_rate, share_text),
-    FigureColumn("cancelled", "Cancelled", lambda row: row.calls.cancelled, _count),
-    FigureColumn("p50", "p50", lambda row: row.calls.p50, seconds_text),
-    FigureColumn("p95", "p95", lambda row: row.calls.p95, seconds_text),
-    FigureColumn("wait", "Queue wait", lambda row: row.waited, seconds_text),
+    FigureColumn("calls", "Calls", "", lambda row: row.calls.all, _count),
+    FigureColumn("failed", "Failed", "", lambda row: row.calls.failed, _count),
+    FigureColumn("rate", "Error rate", "0 to 1", lambda row: row.calls.error_rate, share_text),
+    FigureColumn("cancelled", "Cancelled", "", lambda row: row.calls.cancelled, _count),
+    FigureColumn("p50", "p50", "s", lambda row: row.calls.p50, percentile_text),
+    FigureColumn("p95", "p95", "s", lambda row: row.calls.p95, percentile_text),
+    FigureColumn("time", "Total time", "s", lambda row: row.calls.ms / 1000, seconds_text),
+    FigureColumn("data", "Data", "bytes", lambda row: row.calls.size, bytes_text),
+    FigureColumn("wait", "Queue wait", "s", lambda row: row.waited, seconds_text),
 )
 ORDERS: Final = {"name", *(column.key for column in COLUMNS)}
 DEFAULT_ORDER: Final = "-calls"
@@ -129,15 +148,31 @@ def heads(table: Table, query: dict[str, str]) -> list[Head]:
     return found
 
 
-def as_csv(table: Table) -> str:
-    """Return the table as CSV with plain numbers. Times are in seconds, and rates are fractions of 1."""
+def as_csv(table: Table, view: View, since: datetime, until: datetime) -> str:
+    """Return the table as CSV with plain numbers.
+
+    Each row names its tool or caller, its period and the time zone, so that files can be joined.
+    """
     written = io.StringIO()
-    lines = csv.writer(written)
-    lines.writerow([table.first, *(column.title for column in COLUMNS)])
+    file = csv.writer(written)
+    names = [title for title, _ in view.names("")]
+    file.writerow([*names, "From", "To", "Time zone", *(column.csv_title for column in COLUMNS)])
     for row in table.rows:
-        numbers = [column.number(row) for column in COLUMNS]
-        lines.writerow([_harmless(row.name), *("" if each is None else f"{each:.6g}" for each in numbers)])
+        callers = [_harmless(name) for _, name in view.names(row.name)]
+        begin_and_end = [f"{timezone.localtime(at):%Y-%m-%d %H:%M}" for at in row.time or (since, until)]
+        numbers = [_csv_number(column, row) for column in COLUMNS]
+        file.writerow([*callers, *begin_and_end, shown_zone(), *numbers])
     return written.getvalue()
+
+
+def _csv_number(column: FigureColumn, row: FigureRow) -> str:
+    number = column.number(row)
+    if number is None:
+        return ""
+    if column.text is percentile_text and number < BOUNDS[0]:
+        return f"<{BOUNDS[0]:g}"
+    # Sums of bytes have more digits than measured numbers.
+    return f"{number:.0f}" if number == int(number) else f"{number:.6g}"
 
 
 def _harmless(name: str) -> str:

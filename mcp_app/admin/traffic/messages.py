@@ -12,11 +12,11 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import RowPageAdmin
-from mcp_app.admin.caller_links import caller_of
+from mcp_app.admin.callers.links import caller_of
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.figures.errors import error_list, error_page
-from mcp_app.admin.figures.page import csv_name, figures
+from mcp_app.admin.figures.page import figures
 from mcp_app.admin.figures.table import as_csv
 from mcp_app.admin.figures.triage import ErrorTriage, triage_part
 from mcp_app.admin.long_lists import name_callers, name_clients
@@ -61,13 +61,15 @@ class MessageAdmin(ErrorTriage, SavedSearches, RowPageAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/dashboard.html", {"dashboard": dashboard(request)})
 
     def figures_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the tool calls by tool, client, person or time, as a page or as a CSV file."""
+        """Show the tool calls by tool, client, user or time, as a page or as a CSV file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         shown = figures(request)
         if request.GET.get("format") == "csv":
-            named = {"Content-Disposition": f'attachment; filename="{csv_name(request)}"'}
-            return HttpResponse(as_csv(shown.table), content_type="text/csv; charset=utf-8", headers=named)
+            name = shown.view.file_name(shown.since, shown.at)
+            named = {"Content-Disposition": f'attachment; filename="{name}"'}
+            text = as_csv(shown.table, shown.view, shown.since, shown.at)
+            return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=named)
         context = {**self.object_context(request, "Figures"), "figures": shown}
         return TemplateResponse(request, "mcp_admin/figures.html", context)
 

@@ -11,7 +11,7 @@ from django.template.response import TemplateResponse
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import object_button
-from mcp_app.admin.caller_links import caller_of
+from mcp_app.admin.callers.links import caller_of
 from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.list_filters import StateFilter
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin

@@ -25,14 +25,14 @@ SPANS: Final = (TEN_MINUTES, HOUR, DAY)
 MOST_NAMES: Final = 250
 # Rows per statement, so that the number of parameters stays below the limits of both databases.
 ROWS: Final = 200
-# Keys of the numbers in a cell. COUNT is the key of the number of calls. A bucket's index is the key of the
-# number of calls whose duration falls into the bucket. Zeros are not stored.
-COUNT: Final = -1
+# Keys of the numbers in a cell: bytes, milliseconds and number of calls. A bucket's index is the key of the
+# number of calls whose duration falls into the bucket. Zeros of buckets are not stored.
+SIZE, MS, COUNT = -3, -2, -1
 CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
 
 # Start of ten minutes (Unix time), principal, session id, outcome.
 _Key = tuple[int, str, str | None, str]
-_Numbers = dict[int, int]
+_Numbers = dict[int, float]
 # Start of a span (Unix time), kind of name, name, outcome.
 _Cell = tuple[int, str, str, str]
 
@@ -57,9 +57,11 @@ class Callers:
         )
         cell = self.cells.get(key)
         if cell is None:
-            cell = self.cells[key] = {COUNT: 0}
+            cell = self.cells[key] = {SIZE: 0, MS: 0.0, COUNT: 0}
         cell[COUNT] += 1
+        cell[SIZE] += message.size or 0
         if message.duration_ms is not None:
+            cell[MS] += message.duration_ms
             bucket = bucket_of(message.duration_ms)
             cell[bucket] = cell.get(bucket, 0) + 1
 
@@ -87,7 +89,7 @@ def write(callers: Callers) -> None:
         for start in range(0, len(rows), ROWS):
             some = rows[start : start + ROWS]
             with connection.cursor() as cursor:
-                cursor.execute(_statement(len(some), used[1:]), [each for row in some for each in row])
+                cursor.execute(_statement(len(some), used[3:]), [each for row in some for each in row])
 
 
 def purge() -> int:
@@ -145,4 +147,4 @@ def _stored(seconds: int) -> Any:
 @lru_cache(maxsize=64)
 def _statement(rows: int, buckets: tuple[int, ...]) -> str:
     keys = ("span", "at", "kind", "name", "outcome")
-    return added("mcp_app_callerrollup", keys, ("count",), buckets, rows=rows)
+    return added("mcp_app_callerrollup", keys, ("size", "ms", "count"), buckets, rows=rows)

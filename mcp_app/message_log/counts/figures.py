@@ -47,8 +47,8 @@ def named(by: str, period: Period, now: datetime) -> Named:
     found: dict[str, CallFigures] = {}
     with by_index():
         column, rows = _rows(by, fewest_cells(period.span, starts[0], starts[-1], now))
-        for name, outcome, count, *buckets in summed(rows, column):
-            found.setdefault(name, CallFigures()).add(outcome, count, buckets)
+        for name, outcome, count, ms, size, *buckets in summed(rows, column):
+            found.setdefault(name, CallFigures()).add(outcome, count, buckets, ms=ms, size=size)
     ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
     return Named(starts[0], period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
 

@@ -339,6 +339,9 @@ def _traffic(keys: dict[str, Any]) -> Iterator[Stop]:
     )
     for page in ("figures", "errors", "searches"):
         yield Stop(page, f"{ADMIN}/message/{page}/?range=week&show=all")
+    for by in ("tool", "client", "principal"):
+        limit = {"tool": "client", "client": "principal", "principal": "client"}[by]
+        yield Stop(f"figures-{by}", f"{ADMIN}/message/figures/?range=week&by={by}&{limit}={SOUGHT}")
     yield Stop("unknown-error", f"{ADMIN}/message/errors/{'0' * 32}/")
     yield Stop("unknown-saved-search", f"{ADMIN}/message/searches/0/")
     yield from _calls(keys)
@@ -380,6 +383,7 @@ def _people(keys: dict[str, Any]) -> Iterator[Stop]:
     yield Stop("key-add", f"{ADMIN}/apikey/add/")
     yield Stop("key-own", f"{ADMIN}/apikey/{keys['key_own']}/change/")
     yield Stop("key-planted", f"{ADMIN}/apikey/{keys['key_planted']}/change/", "key.name user.name")
+    yield Stop("key-replace", f"{ADMIN}/apikey/{keys['key_planted']}/replace/", "key.name user.name")
     for model, own, planted_key, shown in (
         ("user", "user", "evil", "user.name"),
         ("group", "group", "evil_group", "group.name"),

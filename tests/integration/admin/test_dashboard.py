@@ -22,6 +22,8 @@ from django.utils import timezone
 from mcp_app.admin import dashboard as module
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, ORPHANED, QUIET, Dashboard
+from mcp_app.admin.figures.busiest import MOST_CLIENTS, trend
+from mcp_app.admin.figures.page import NOT_NAMED, UNKNOWN_TOOLS
 from mcp_app.admin.markup import in_utc
 from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.code_fault import CodeFault
@@ -31,6 +33,7 @@ from mcp_app.message_log.writer import drain_once
 from mcp_app.models import (
     ApiKey,
     Call,
+    CallerRollup,
     Draft,
     LogCursor,
     Message,
@@ -49,12 +52,12 @@ from mcpsite.unfold import beside_the_sidebar
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE, RAW_MARKUP, Seed, call, undecided_call
-from tests.unit.sessions.queues import ListQueue, batch, line
+from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
 pytestmark = pytest.mark.postgres
 
 
-TRAFFIC = {"Calls per minute", "Error rate", "Median duration"}
+TRAFFIC = {"Calls per minute", "Error rate", "p50 duration"}
 
 
 def address(period: str = "hour") -> str:
@@ -83,13 +86,12 @@ def _drain(*lines: list[Any], skipped: int = 0) -> None:
     drain_once(ListQueue(batch(*lines, skipped=skipped)))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("period", "age"), [("hour", 1800), ("day", 40_000), ("week", 400_000)])
-def test_new_server_divides_call_rate_by_its_uptime(
-    period: str, age: float, root: Client, empty: Seed
-) -> None:
-    _drain(*[line(f"a{at}", at=time.time() - age) for at in range(200)])
-    shown_rate = float(tile(shown(root, period), "Calls per minute").value)
-    assert shown_rate == pytest.approx(200 / (age / 60), rel=0.2)
+def test_selected_period_has_its_average_rate_since_counting_started(root: Client, empty: Seed) -> None:
+    now = timezone.now()
+    _drain(*[line(f"a{at}", at=now.timestamp() - 1_800) for at in range(200)])
+    asked = _asked(now - timedelta(minutes=50), now - timedelta(minutes=20))
+    found = root.get(page("message", "dashboard") + "?" + asked).context["dashboard"]
+    assert float(tile(found, "Calls per minute").value) == pytest.approx(200 / 10, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +110,9 @@ def test_dashboard_figures_match_the_log(
         line("e", at=then, method="notifications/initialized", kind="notification", outcome="", ms=None),
     )
     found = shown(root, period)
-    assert tile(found, "Calls per minute").note == "200 calls"
-    assert float(tile(found, "Calls per minute").value) == pytest.approx(
-        200 / minutes, rel=0.02
-    )  # The last minute or hour is not complete.
+    assert tile(found, "Calls per minute").note == f"200 calls in the last {period}"
+    # The calls of the last minute, not the average of the period.
+    assert tile(found, "Calls per minute").value == "0"
     assert (tile(found, "Error rate").value, tile(found, "Error rate").note) == ("15 %", "30 failed")
     assert [(tool.name, tool.calls, tool.errors) for tool in found.tools] == [
         ("echo", 150, "0 %"),
@@ -134,7 +135,8 @@ def test_dashboard_counts_calls_that_were_not_logged(root: Client, empty: Seed) 
     LogCursor.objects.all().delete()
     queue: Any = ListQueue(batch(line("1"), skipped=40, tally=tally.written()))
     drain_once(queue)
-    assert (tile(shown(root), "Calls per minute").note, shown(root).tools[0].calls) == ("41 calls", 41)
+    assert tile(shown(root), "Calls per minute").note == "41 calls in the last hour"
+    assert shown(root).tools[0].calls == 41
 
 
 def test_code_fault_is_the_first_fault_with_its_location(root: Client, empty: Seed, tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_dashboard_counts_only_the_selected_period(root: Client, empty: Seed) ->
         *[line(str(age), at=now - age) for age in (0, 7_200, 90_000, 700_000)], line("ahead", at=now + 7_300)
     )
     assert [tile(shown(root, period), "Calls per minute").note for period in ("hour", "day", "week")] == [
-        "1 calls", "2 calls", "3 calls",
+        "1 call in the last hour", "2 calls in the last day", "3 calls in the last week",
     ]  # fmt: skip
     assert shown(root, "century").period.name == "hour"
 
@@ -177,7 +179,8 @@ def test_dashboard_shows_figures_by_permission(
     assert len(found.charts) == charts
     text = client_of("viewer").get("/admin/").content.decode()
     assert ("Calls by tool" in text) == bool(charts)
-    assert ("Live sessions by client" in text) == ("view_session" in rights)
+    assert ("Clients by calls" in text) == bool(charts)
+    assert any(row.sessions for row in found.clients) == ("view_session" in rights)
 
 
 @pytest.mark.parametrize("rights", [[], ["view_session"], ["view_tool", "view_apikey"]])
@@ -274,7 +277,7 @@ def test_dashboard_query_count_is_constant(root: Client, empty: Seed) -> None:
     assert queries() <= before
     assert len(shown(root).tools) == module.MOST_TOOLS
     assert shown(root).more_tools == 91
-    assert len(shown(root).clients) == module.MOST_CLIENTS
+    assert len(shown(root).clients) == MOST_CLIENTS
 
 
 def _notes(client: Client) -> list[str]:
@@ -305,13 +308,13 @@ def test_dashboard_shows_redis_workers_and_log_delay(root: Client, seeded: Seed,
         found = shown(root)
         assert (tile(found, "Workers").value, tile(found, "Workers").note) == ("1", "worker-1@host")
         assert tile(found, "Redis memory").value.endswith("MiB") or tile(found, "Redis memory").value == "?"
-        assert (tile(found, "Message log behind").value, found.verdict.faults) == ("0 s", [])
+        assert (tile(found, "Log lag").value, found.verdict.faults) == ("0 s", [])
         old = f"{int((time.time() - 75) * 1000)}-0"
         queue._client.xadd(MESSAGES, {"b": b"x"}, id=old)
         found = shown(root)
-        assert tile(found, "Message log behind").value == "1 min 15 s"
-        assert (tile(found, "Message log behind").note, tile(found, "Message log behind").tone) == (
-            "1 batch waits",
+        assert tile(found, "Log lag").value == "1 min 15 s"
+        assert (tile(found, "Log lag").note, tile(found, "Log lag").tone) == (
+            "1 pending batch",
             "bad",
         )
         assert [reason.text for reason in found.verdict.faults] == [module.BEHIND]
@@ -323,7 +326,7 @@ def test_unavailable_redis_is_reported_once(root: Client, seeded: Seed) -> None:
         assert (_notes(root), _faults(root)) == ([], [module.AWAY])
 
 
-def test_live_sessions_are_counted_by_revision_and_client(root: Client, seeded: Seed) -> None:
+def test_live_sessions_are_counted_by_client(root: Client, seeded: Seed) -> None:
     Session.objects.all().update(last_seen_at=timezone.now() - timedelta(days=1))
     now = timezone.now()
     for number in range(3):
@@ -332,9 +335,9 @@ def test_live_sessions_are_counted_by_revision_and_client(root: Client, seeded: 
             client_version="1" if number else "2", created_at=now, last_seen_at=now,
         )  # fmt: skip
     found = shown(root)
-    assert [(row["client_version"], row["number"]) for row in found.clients] == [("1", 2), ("2", 1)]
-    assert tile(found, "Live sessions").value == "3"
-    listed = root.get(found.clients[0]["url"]).context["cl"].queryset
+    (cursor,) = [row for row in found.clients if row.name == "cursor"]
+    assert (cursor.sessions, tile(found, "Live sessions").value) == ("3", "3")
+    listed = root.get(cursor.sessions_url).context["cl"].queryset
     assert {session.pk for session in listed} == {"live-0", "live-1", "live-2"}
 
 
@@ -431,11 +434,11 @@ def test_high_error_rate_is_the_first_task_and_names_the_tool(root: Client, empt
 def test_calls_without_a_name_are_counted_as_unknown_tools(root: Client, empty: Seed) -> None:
     _drain(line("gone", at=time.time() - 60, target="", outcome="tool_error"))
     (row,) = shown(root).tools
-    assert (row.name, row.calls) == ("unknown tools", 1)
-    assert len(root.get(row.url).context["timeline"].rows) == 1
+    assert (row.name, row.calls) == (UNKNOWN_TOOLS, 1)
+    assert len(root.get(row.messages_url).context["timeline"].rows) == 1
     text = root.get("/admin/").content.decode()
-    assert "unknown tools" in text
-    assert "(not offered to who called, or beyond 100 in an hour)" in text
+    assert UNKNOWN_TOOLS in text
+    assert f"({NOT_NAMED})" in text
     # Both pages use the same note.
     assert row.note in root.get(page("message", "figures"), {"by": "tool"}).content.decode()
 
@@ -472,9 +475,10 @@ def test_figures_match_the_log_behind_their_links(root: Client, empty: Seed) -> 
 
     assert tile(found, "Error rate").note == "11 failed"
     assert listed(tile(found, "Error rate").url) == 11
-    assert tile(found, "Calls per minute").note == "15 calls"
+    assert tile(found, "Calls per minute").note == "15 calls in the last hour"
     assert listed(tile(found, "Calls per minute").url) == 15
-    assert [listed(tool.url) for tool in found.tools] == [tool.calls for tool in found.tools]
+    assert [listed(tool.messages_url) for tool in found.tools] == [tool.calls for tool in found.tools]
+    assert all(root.get(tool.url).context["figures"].tool == tool.name for tool in found.tools)
 
 
 def test_orphaned_queue_is_a_fault_with_a_link_to_its_calls(
@@ -528,3 +532,62 @@ def test_custom_period_uses_the_finest_resolution_and_matches_the_log(
 def test_invalid_period_falls_back_to_the_last_hour(query: str, root: Client) -> None:
     found = root.get(page("message", "dashboard") + "?" + query).context["dashboard"]
     assert found.period.name == "hour"
+
+
+def _client_line(number: int, session: str, principal: str, **more: Any) -> list[Any]:
+    return line(f"{session[0]}-{number}", session=session, principal=principal, **more)
+
+
+def test_clients_are_listed_by_calls_with_share_and_trend(root: Client, empty: Seed) -> None:
+    Session.objects.all().delete()
+    CallerRollup.objects.all().delete()
+    now = time.time()
+    facts = [opened("a" * 32, client_name="Orion"), opened("b" * 32, client_name="Report Bot")]
+    lines = [_client_line(at, "a" * 32, "loopback", at=now - 4_800) for at in range(4)]
+    lines += [_client_line(at, "a" * 32, "loopback", at=now - 60) for at in range(4, 6)]
+    lines += [_client_line(at, "b" * 32, "loopback", at=now - 60) for at in range(6)]
+    LogCursor.objects.all().delete()
+    queue: Any = ListQueue(batch(*lines, facts=facts))
+    drain_once(queue)
+    found = [(row.name, row.calls, row.share, row.trend, row.sessions) for row in shown(root).clients]
+    assert found == [
+        ("Report Bot", "6", "75 %", "new", "1"), ("Orion", "2", "25 %", "\N{MINUS SIGN}50 %", "1"),
+    ]  # fmt: skip
+    (row,) = root.get(shown(root).clients[0].url).context["figures"].table.rows
+    assert (row.name, row.calls.all) == ("loopback", 6)
+
+
+@pytest.mark.parametrize(
+    ("calls", "before", "text"),
+    [
+        (5, 0, "new"), (5, 5, "±0 %"), (6, 5, "+20 %"), (4, 5, "\N{MINUS SIGN}20 %"), (10, 5, "× 2"),
+        (9, 2, "× 4.5"), (1_200, 5, "× 240"), (12_000, 5, "× 2,400"), (0, 5, "\N{MINUS SIGN}100 %"),
+    ],
+)  # fmt: skip
+def test_trend_compares_with_the_period_before(calls: int, before: int, text: str) -> None:
+    assert trend(calls, before) == text
+
+
+def test_calls_per_minute_are_those_of_the_last_minute(root: Client, empty: Seed) -> None:
+    now = time.time()
+    _drain(*[line(f"old-{at}", at=now - 600) for at in range(90)], *[line(f"new-{at}") for at in range(30)])
+    assert float(tile(shown(root), "Calls per minute").value) == pytest.approx(30, abs=0.5)
+
+
+def test_spike_is_the_first_task_and_leads_to_the_key(root: Client, empty: Seed) -> None:
+    CallerRollup.objects.all().delete()
+    now = time.time()
+    bot, _ = issue_api_key(user=empty.viewer, name="bot")
+    principal = f"user:{empty.viewer.pk}/key:{bot.pk}"
+    facts = [opened("b" * 32, client_name="Report Bot", principal=principal)]
+    lines = [line(f"usual-{at}", at=now - 7_200) for at in range(20)]
+    lines += [_client_line(at, "b" * 32, principal) for at in range(300)]
+    LogCursor.objects.all().delete()
+    queue: Any = ListQueue(batch(*lines, facts=facts))
+    drain_once(queue)
+    task = shown(root).verdict.tasks[0]
+    assert task.text.startswith("Report Bot (viewer · bot) makes 100 % of calls since ")
+    assert task.url == page("apikey", "change", bot.pk)
+    Message.objects.all().delete()
+    CallerRollup.objects.all().delete()
+    assert not any("of calls since" in each.text for each in shown(root).verdict.tasks)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import random
+import re
 import time
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -16,11 +19,11 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from mcp_app.admin.figures.page import PAGE, Figures
+from mcp_app.admin.figures.page import PAGE, UNKNOWN_TOOLS, Figures
 from mcp_app.auth.api_keys import issue_api_key
-from mcp_app.message_log.counts import tool_figures
+from mcp_app.message_log.counts import limited_figures
 from mcp_app.message_log.writer import drain_once
-from mcp_app.models import Call, CallerRollup, LogCursor, Message, Rollup, Session
+from mcp_app.models import ApiKey, Call, CallerRollup, LogCursor, Message, Rollup, Session
 from mcp_app.streams.blocking.presence import Presence
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
@@ -33,8 +36,8 @@ ORION, VEGA = "o" * 32, "v" * 32
 TABLES = ("tool", "client", "principal", "time")
 
 
-def shown(client: Client, **asked: str) -> Figures:
-    answer = client.get(page("message", "figures"), asked)
+def shown(browser: Client, /, **asked: str) -> Figures:
+    answer = browser.get(page("message", "figures"), asked)
     assert answer.status_code == 200
     found: Figures = answer.context["figures"]
     return found
@@ -108,7 +111,7 @@ def test_calls_of_unknown_tools_have_their_own_row(root: Client, counted: Seed) 
     queue: Any = ListQueue(batch(line("1", target="", outcome="error")))
     drain_once(queue)
     (found,) = [row for row in shown(root).table.rows if row.name not in ("echo", "slow")]
-    assert (found.name, found.calls.all) == ("unknown tools", 1)
+    assert (found.name, found.calls.all) == (UNKNOWN_TOOLS, 1)
     rows = root.get(found.urls["failed"]).context["timeline"].rows
     assert [row.message.request_id for row in rows] == ["1"]
 
@@ -132,10 +135,12 @@ def test_figures_of_one_tool_list_its_clients_users_and_times(root: Client, coun
 
 def test_tool_page_and_row_link_to_its_callers(root: Client, viewer: Client, counted: Seed) -> None:
     (row,) = [row for row in shown(root, range="day").table.rows if row.name == "echo"]
-    found = root.get(row.url).context["figures"]
+    (url,) = re.findall('href="([^"]+)"', unescape(str(row.html)))
+    found = root.get(url).context["figures"]
     assert (found.tool, found.table.title) == ("echo", "Calls of echo by client")
     assert {"Last day"} == {choice.title for choice in found.periods if choice.chosen}
     assert all("tool=echo" in choice.url for choice in (*found.periods, *found.views))
+    assert ("View tool", page("tool", "change", counted.echo.pk)) in found.pages
     address = page("message", "figures")
     own = root.get(page("tool", "change", counted.echo.pk)).content.decode()
     assert f'href="{address}?tool=echo&amp;range=week">Who used it</a>' in own
@@ -147,12 +152,9 @@ def test_figures_of_one_tool_report_truncation(
     root: Client, counted: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shown(root, tool="echo").whole
-    monkeypatch.setattr(tool_figures, "MOST_READ", 3)
+    monkeypatch.setattr(limited_figures, "MOST_READ", 3)
     assert numbers(shown(root, tool="echo")) == {"Orion Desktop": (3, 0, 0)}
-    assert (
-        "there are more in this time"
-        in root.get(page("message", "figures"), {"tool": "echo"}).content.decode()
-    )
+    assert "the period has more" in root.get(page("message", "figures"), {"tool": "echo"}).content.decode()
 
 
 def test_figures_table_sorts_by_any_column(root: Client, counted: Seed) -> None:
@@ -187,10 +189,9 @@ def test_figures_export_as_csv_without_formulas(root: Client, counted: Seed) -> 
     drain_once(queue)
     answer = root.get(page("message", "figures"), {"format": "csv", "by": "tool", "range": "day"})
     assert answer["Content-Type"].startswith("text/csv")
-    assert 'filename="calls-by-tool-day.csv"' in answer["Content-Disposition"]
     head, *rows = csv.reader(io.StringIO(answer.content.decode()))
-    assert head[:4] == ["Tool", "Calls", "Failed", "Error rate"]
-    assert [row[:4] for row in rows] == [
+    assert (head[0], head[4:7]) == ("Tool", ["Calls", "Failed", "Error rate (0 to 1)"])
+    assert [[row[0], *row[4:7]] for row in rows] == [
         ["echo", "5", "0", "0"], ["slow", "2", "1", "0.5"], ["'=HYPERLINK(1)", "1", "0", "0"],
     ]  # fmt: skip
 
@@ -322,3 +323,111 @@ def test_refused_calls_require_the_message_permission(client_of: ClientOf, seede
     answer = client_of("outsider").get(page("tool", "callers", seeded.echo.pk))
     assert answer.status_code == 200
     assert answer.context["refusals"] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({"by": "client", "tool": "echo", "range": "week"}, {"Tool": "echo", "Client": "Orion Desktop"}),
+        ({"by": "principal", "client": "vega"}, {"Tool": "", "Client": "vega", "User": "loopback"}),
+        ({"by": "tool", "principal": "loopback"}, {"Tool": "slow", "User": "loopback"}),
+        ({"by": "time", "tool": "slow", "range": "day"}, {"Tool": "slow"}),
+    ],
+)
+def test_csv_rows_name_tool_caller_period_and_zone(
+    asked: dict[str, str], names: dict[str, str], root: Client, counted: Seed
+) -> None:
+    root.post("/zone/", {"zone": "Europe/Berlin"})
+    answer = root.get(page("message", "figures"), {**asked, "format": "csv"})
+    row, *_ = csv.DictReader(io.StringIO(answer.content.decode()))
+    assert {name: row[name] for name in ("Tool", "Client", "User") if name in row} == names
+    assert row["Time zone"] == "Europe/Berlin"
+    begin, end = (datetime.strptime(row[name], "%Y-%m-%d %H:%M") for name in ("From", "To"))
+    assert begin < end
+    units = {"p50 (s)", "p95 (s)", "Total time (s)", "Data (bytes)", "Queue wait (s)"}
+    assert units <= row.keys()
+    name = re.search('filename="([^"]+)"', answer["Content-Disposition"])
+    assert name is not None
+    for part in (asked["by"], asked.get("tool", ""), f"{begin:%Y-%m-%d}", "Europe-Berlin.csv"):
+        assert part in name[1]
+
+
+@pytest.mark.parametrize("tool", [*ALL_HOSTILE.split("\n")[:3], 'x"; filename="y', "../../etc", "a\r\nb: c"])
+def test_csv_file_name_has_only_harmless_characters(tool: str, root: Client, counted: Seed) -> None:
+    answer = root.get(page("message", "figures"), {"tool": tool, "format": "csv"})
+    name = re.fullmatch('attachment; filename="([^"]+)"', answer["Content-Disposition"])
+    assert name is not None
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+\.csv", name[1])
+
+
+@pytest.mark.parametrize("by", ["tool", "client", "principal", "time"])
+def test_durations_and_bytes_are_summed(by: str, root: Client, counted: Seed) -> None:
+    for model in (Rollup, CallerRollup, Message, LogCursor):
+        model.objects.all().delete()
+    text = '{"text":"höher"}'
+    cut = line("3", ms=100.0, payload="x", answer="y")
+    queue: Any = ListQueue(
+        batch(line("1", ms=1_000.0, payload=text, answer="{}"), line("2", ms=500.0), cut, sizes=[[2, 90_000]])
+    )
+    drain_once(queue)
+    (row,) = shown(root, by=by).table.rows
+    size = len(text.encode()) + len("{}") + len("{}{}") + 90_000
+    assert (row.calls.ms, row.calls.size) == (pytest.approx(1_600), size)
+    assert Message.objects.get(request_id="3").size == 90_000
+    text = root.get(page("message", "figures"), {"by": by}).content.decode()
+    assert ">1.6 s<" in text
+    assert ">90 kB<" in text
+
+
+def test_shown_percentiles_are_those_of_the_stored_durations(root: Client, counted: Seed) -> None:
+    for model in (Rollup, CallerRollup, Message, LogCursor):
+        model.objects.all().delete()
+    chance = random.Random(7)
+    durations = {
+        "tiny": [chance.uniform(0.05, 0.2) for _ in range(99)],
+        "mixed": [chance.uniform(0.05, 0.2) for _ in range(60)] + [chance.uniform(20, 90) for _ in range(40)],
+        "usual": [chance.lognormvariate(4, 1) for _ in range(99)],
+    }
+    lines = [
+        line(f"{at}", target=tool, ms=ms) for tool, found in durations.items() for at, ms in enumerate(found)
+    ]
+    queue: Any = ListQueue(batch(*lines))
+    drain_once(queue)
+    text = root.get(page("message", "figures")).content.decode()
+    for tool in durations:
+        stored = sorted(Message.objects.filter(target=tool).values_list("duration_ms", flat=True))
+        for title, share in (("p50", 0.5), ("p95", 0.95)):
+            true = next(ms for rank, ms in enumerate(stored, 1) if rank >= len(stored) * share)
+            said = re.search(rf">{tool}<.*?data-name=\"{title}\">([^<]+)<", text, re.DOTALL)
+            assert said is not None
+            shown_text = unescape(said[1])
+            if true < 1:
+                assert shown_text == "< 1 ms", (tool, title)
+            else:
+                number, unit = shown_text.split()
+                milliseconds = float(number) * {"ms": 1, "s": 1_000}[unit]
+                assert milliseconds == pytest.approx(true, rel=0.12), (tool, title)
+
+
+def test_figures_of_one_caller_list_its_tools_clients_and_times(root: Client, counted: Seed) -> None:
+    key = ApiKey.objects.get(name="laptop-2")
+    ada = f"user:{counted.root.pk}/key:{key.pk}"
+    assert numbers(shown(root, principal=ada)) == {"echo": (5, 0, 0)}
+    assert numbers(shown(root, principal=ada, by="client")) == {"Orion Desktop": (5, 0, 0)}
+    assert [row.calls.all for row in shown(root, principal=ada, by="time").table.rows] == [5]
+    assert numbers(shown(root, client="vega")) == {"loopback": (2, 1, 0)}
+    assert numbers(shown(root, client="vega", by="tool")) == {"slow": (2, 1, 0)}
+    assert numbers(shown(root, principal="nobody")) == {}
+    found = shown(root, principal=ada)
+    assert {"View key", "View user", "Messages", "Sessions"} <= {title for title, _ in found.pages}
+    for _, url in found.pages:
+        assert root.get(url).status_code == 200
+    for row in found.table.rows:
+        assert len(root.get(row.urls["calls"]).context["timeline"].rows) == row.calls.all
+
+
+def test_users_in_figures_link_to_their_pages(root: Client, counted: Seed) -> None:
+    text = root.get(page("message", "figures"), {"by": "principal"}).content.decode()
+    key = ApiKey.objects.get(name="laptop-2")
+    assert f'href="{page("apikey", "change", key.pk)}"' in text
+    assert f'href="/admin/auth/user/{counted.root.pk}/change/"' in text

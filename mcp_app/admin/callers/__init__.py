@@ -1,0 +1,1 @@
+"""Callers on pages: users, API keys and OAuth clients with their traffic."""
