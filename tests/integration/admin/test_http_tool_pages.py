@@ -65,6 +65,19 @@ def test_curl_line_fills_in_the_form_without_its_secrets(root: Browser) -> None:
     assert "Left out, because it may be secret: Authorization, api_key" in page.content.decode()
 
 
+def test_new_form_can_be_sent_as_it_is_shown(root: Browser) -> None:
+    form = root.get(ADD).context["form"]
+    shown = {name: form[name].value() for name in form.fields}
+    given = {
+        name: str(form.fields[name].prepare_value(value))
+        for name, value in shown.items()
+        if value is not None
+    }
+    given |= {name: form.fields[name].prepare_value(None) for name in ("input_schema", "output_schema")}
+    answer = post(root, "_live", {**given, **entered(), "arguments": "{}"}).json()
+    assert (answer["problem"], answer["arguments"]) == ("", ["id", "note"])
+
+
 def test_faulty_paste_is_explained_beside_its_field(root: Browser) -> None:
     page = post(root, "_fill", {"paste": "wget https://x"})
     assert list(page.context["form"].errors) == ["paste"]
@@ -93,6 +106,7 @@ def test_try_shows_request_raw_and_mapped_answer_and_is_audited(root: Browser, a
     assert json.loads(attempt["body"]) == {"order": {"id": 7, "total": 3}}
     assert f"key={SECRET}" in api.lines[0]
     assert SECRET not in page.content.decode()
+    assert list(json.loads(page.context["form"]["input_schema"].value())["properties"]) == ["id", "note"]
     event = AuditEvent.objects.get(action="http_tool.tried")
     assert (event.object_key, event.detail["path"], event.detail["failed"]) == (
         "order",

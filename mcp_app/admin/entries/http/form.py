@@ -48,6 +48,13 @@ def _choice(label: str, choices: list[tuple[str, str]], **more: Any) -> forms.Ch
     return forms.ChoiceField(label=label, choices=choices, widget=Select(), **more)
 
 
+class _OptionalJson(JsonField):
+    """A JSON value that may be missing. A missing value is shown as an empty field."""
+
+    def prepare_value(self, value: Any) -> str:
+        return "" if value is None else super().prepare_value(value)
+
+
 class HttpToolForm(forms.Form):
     """The entered values of an HTTP tool. ``plan`` and ``values`` are what a service stores."""
 
@@ -70,7 +77,7 @@ class HttpToolForm(forms.Form):
         help_text='JSON in which "{note}" becomes the argument\'s value. One {placeholder} sends it whole.',
     )
     content_type = _line("Content type", "text/csv", max_length=100, help_text="Only if it is not the usual.")
-    input_schema = JsonField(
+    input_schema = _OptionalJson(
         shape=dict,
         required=False,
         label="Arguments",
@@ -89,7 +96,7 @@ class HttpToolForm(forms.Form):
     fields_argument = forms.BooleanField(
         required=False, label="Argument fields", help_text="Lets a model pick members of the result."
     )
-    output_schema = JsonField(
+    output_schema = _OptionalJson(
         shape=None,
         required=False,
         label="Output schema",

@@ -14,7 +14,7 @@ from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.core import signing
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.forms import Media
+from django.forms import Media, Script
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -41,6 +41,8 @@ from mcp_app.models import Credential, Tool, audit
 SHOWN_BYTES: Final = 64 * 1024
 # A try may take this long, whatever the tool's own timeout is.
 TRY_SECONDS: Final = 30.0
+# A module runs when the page is complete.
+SCRIPT: Final[Any] = Script("mcp_app/http_tool.js", type="module")
 _SALT: Final = "mcp.http-tool-tried"
 
 
@@ -126,7 +128,8 @@ class HttpToolPages(ModelAdmin[Tool]):
         if not plan.is_safe and "_sure" not in request.POST:
             return self._http_page(request, form, entry, asks=True)
         arguments, outcome = form.cleaned_data.get("arguments") or {}, Outcome()
-        outcome.run(plan, checked_schema(form, plan), form.cleaned_data.get("output_schema"), arguments)
+        schema = checked_schema(form, plan)
+        outcome.run(plan, schema, form.cleaned_data.get("output_schema"), arguments)
         audit(
             actor=request.user,
             action="http_tool.tried",
@@ -141,6 +144,7 @@ class HttpToolPages(ModelAdmin[Tool]):
         )
         entered: Any = form.data.copy()  # type: ignore[attr-defined]  # A QueryDict.
         entered["tried"] = "" if outcome.problem else _mark(json)
+        entered["input_schema"] = orjson.dumps(schema, option=orjson.OPT_INDENT_2).decode()
         form.data = entered
         return self._http_page(request, form, entry, outcome=outcome)
 
@@ -189,7 +193,7 @@ class HttpToolPages(ModelAdmin[Tool]):
             "may_publish": may_publish(request.user),
             "may_try": request.user.has_perm(TRY),
             "credentials_url": self._credentials_url(request),
-            "media": self.media + form.media + Media(js=["mcp_app/http_tool.js"]),
+            "media": self.media + form.media + Media(js=[SCRIPT]),
             "asks": False,
             "untried": False,
             "outcome": None,

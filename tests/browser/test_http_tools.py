@@ -1,0 +1,104 @@
+"""A tool from a pasted curl line: filled in, previewed, tried, published and called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.axe import seen
+from tests.browser.conftest import Visit, looks, opened_pages, picture, sign_in, type_json
+from tests.clients.raw_http import Mcp
+from tests.servers.live import LiveServer
+from tests.servers.web_api import WebApi, web_api
+
+SECRET = "s3cret-0000-value"
+KEY = """
+from django.contrib.auth import get_user_model
+from mcp_app.auth.api_keys import issue_api_key
+print(issue_api_key(user=get_user_model().objects.get(username="root"), name="desk")[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[WebApi]:
+    with web_api() as api:
+        api.says({"orders": [{"id": 7, "total": 12}, {"id": 8, "total": 3}]})
+        yield api
+
+
+@pytest.fixture(scope="module")
+def near() -> Iterator[LiveServer]:
+    """Start a server that may reach this machine."""
+    with LiveServer(web_processes=1, env={"DEMO": "off", "EGRESS_ALLOW": "127.0.0.0/8"}) as server:
+        server.shell("from tests.samples.admin_seed import people; people()")
+        yield server
+        assert server.trouble() == []
+
+
+@pytest.fixture
+def visit_near(chromium: Browser, near: LiveServer) -> Iterator[Visit]:
+    base = f"http://127.0.0.1:{near.port}"
+    with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
+        yield start
+
+
+def test_pasted_curl_line_becomes_a_published_tool(visit_near: Visit, near: LiveServer, shop: WebApi) -> None:
+    visitor = visit_near()
+    page = visitor.goto("/admin/mcp_app/credential/add/?kind=api_key")
+    page.fill("#id_name", "shop")
+    page.fill("#id_origins", shop.origin)
+    page.fill("#id_value", SECRET)
+    page.select_option("#id_place", "header")
+    page.fill("#id_place_name", "X-API-Key")
+    assert [(str(look), seen(page, look.rules)) for look in looks(page) if seen(page, look.rules)] == []
+    picture(page, "credential-add")
+    page.click("[name=_save]")
+    visitor.drawn()
+    expect(page.locator("#result_list, .result-list").first).to_contain_text("shop")
+
+    visitor.goto("/admin/mcp_app/tool/")
+    page.locator("a", has_text="HTTP tool").first.click()
+    visitor.drawn()
+    page.fill("#id_paste", f"curl '{shop.origin}/v1/orders?status=open&limit=5' -H 'X-API-Key: {SECRET}'")
+    page.click("[name=_fill]")
+    visitor.drawn()
+    expect(page.locator("#id_address")).to_have_value(f"{shop.origin}/v1/orders?status=open&limit=5")
+    assert SECRET not in page.content()
+
+    page.fill("#id_address", f"{shop.origin}/v1/orders?limit=5&status={{status}}")
+    expect(page.locator("[data-http-preview]")).to_contain_text("/v1/orders?limit=5&status=status")
+    page.select_option("#id_credential", "shop")
+    page.fill("#id_name", "list_orders")
+    page.fill("#id_description", "List the orders of the shop by their status.")
+    page.locator("summary", has_text="Answer").click()
+    page.fill("#id_mapping", "orders[].{id: id, total: total}")
+    type_json(page, "arguments", '{"status": "open & new"}')
+    expect(page.locator("[data-http-preview]")).to_contain_text("status=open%20%26%20new")
+    page.click("[name=_try]")
+    visitor.drawn()
+    outcome = page.locator("#mcp-http-outcome")
+    expect(outcome).to_have_attribute("data-outcome", "succeeded")
+    expect(outcome.get_by_label("Sent request")).to_contain_text("X-API-Key: ••••")
+    expect(outcome.get_by_label("Raw answer")).to_contain_text('"orders"')
+    expect(outcome.get_by_label("Mapped answer")).to_contain_text('"total": 12')
+    for look in looks(page):
+        assert seen(page, look.rules) == [], str(look)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), str(look)
+        picture(page, f"http-tool-{look}")
+    page.click("[name=_publish]")
+    visitor.drawn()
+    expect(page.locator("a", has_text="Edit request")).to_be_visible()
+    picture(page, "http-tool-published")
+    assert visitor.trouble == []
+
+    key = near.shell(KEY).strip().splitlines()[-1]
+    client = Mcp.at(near.port, token=key)
+    with client.client:
+        client.initialize()
+        result = client.tool("list_orders", status="paid")["result"]
+    assert json.loads(result["content"][0]["text"]) == [{"id": 7, "total": 12}, {"id": 8, "total": 3}]
+    assert shop.lines[-1] == "GET /v1/orders?limit=5&status=paid"
+    assert shop.requests[-1].header("x-api-key") == SECRET
