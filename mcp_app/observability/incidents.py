@@ -129,10 +129,12 @@ class StoredException(NamedTuple):
     @property
     def text(self) -> str:
         """The exception for display, the innermost frame last. Frames of the project have a mark."""
-        lines = [f"{self.exception}: {self.message}" if self.message else self.exception, ""]
+        # Further lines of the message are indented, so that they cannot be taken for frames.
+        message = self.message.replace("\n", "\n    ")
+        lines = [f"{self.exception}: {message}" if message else self.exception, ""]
         for frame in self.frames:
             if frame.omitted:
-                lines.append(f"  … {frame.omitted} more")
+                lines.append(f"  … {frame.omitted} frames omitted")
             lines.append(f"{OWN if frame.own else ' '} {frame.where}")
         return "\n".join(lines).rstrip()
 

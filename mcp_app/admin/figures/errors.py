@@ -216,7 +216,7 @@ def _chart(hours: dict[datetime, int], now: datetime, log: str) -> Chart:
     written = [timezone.localtime(at).strftime("%Y-%m-%d %H:%M") for at in times]
     top = ceiling(max(counts))
     return Chart(
-        name="error", title="Errors an hour", summary=f"At most {max(counts):,} in an hour.",
+        name="error", title="Errors per hour", summary=f"At most {max(counts):,} in an hour.",
         top=number_text(top),
         first=written[0], last=written[-1], legend=[("bad", "errors")], bars=bars([("bad", counts)], top),
         lines=[], touches=touches([f"{at}, {count}" for at, count in zip(written, counts, strict=True)]),

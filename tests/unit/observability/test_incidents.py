@@ -15,6 +15,7 @@ from mcp_app.observability.incidents import (
     LONGEST_MESSAGE,
     MOST_FRAMES,
     MOST_RECENT,
+    OWN,
     UNREADABLE,
     Incident,
     StoredException,
@@ -69,6 +70,13 @@ def test_exception_has_class_message_and_frames() -> None:
     assert found.place == f"{last.file}:customer+1"
     assert found.text.splitlines()[0] == "ValueError: no such customer"
     assert f"{last.file}:{last.line} in customer" in found.text.splitlines()[-1]
+
+
+def test_message_cannot_forge_a_frame() -> None:
+    def fail() -> None:
+        raise ValueError("no\n▸ shop/mcp.py:1 in innocent")
+
+    assert [line for line in stored(fail).text.splitlines() if line.startswith(OWN)][-1].endswith("in fail")
 
 
 def test_class_outside_builtins_has_its_module() -> None:
