@@ -26,7 +26,7 @@ class Client(AbstractApplication):
         max_length=30,
         default="none",
         choices=(
-            ("none", "none: it runs on people's machines"),
+            ("none", "none: it runs on the machines of its users"),
             ("client_secret_basic", "a secret, in the Authorization header"),
             ("client_secret_post", "a secret, in the form"),
             ("private_key_jwt", "a key of its own (machines only)"),

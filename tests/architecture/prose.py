@@ -142,9 +142,9 @@ def shown_by_code(source: Path) -> Iterator[tuple[int, str]]:
                     yield node.value.lineno, plain(words)
 
 
-def shown_by_template(source: Path) -> Iterator[tuple[int, str]]:
+def shown_by_template(template: str) -> Iterator[tuple[int, str]]:
     """Yield the words of a template, each line with its number."""
-    text = VALUE.sub("CODE", UNSEEN.sub(lambda match: "\n" * match[0].count("\n"), source.read_text()))
+    text = VALUE.sub("CODE", UNSEEN.sub(lambda match: "\n" * match[0].count("\n"), template))
     yield from enumerate((line.strip() for line in text.splitlines()), 1)
 
 
