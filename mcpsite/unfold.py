@@ -236,9 +236,9 @@ UNFOLD: dict[str, Any] = {
                 "items": [
                     _tabbed(
                         _link("Users", "person", "user", "auth"),
-                        _link("Groups", "group", "group", "auth"),
                         _link("External identities", "badge", "externalidentity"),
                     ),
+                    _link("Groups", "group", "group", "auth"),
                     _link("API keys", "key", "apikey"),
                     _link("Credentials", "lock", "credential"),
                     _tabbed(
