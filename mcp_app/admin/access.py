@@ -56,9 +56,7 @@ MEANING = format_html(
     MCP,
     ADMIN,
 )
-ABOUT_USERS = (
-    "The key has this user's permissions. For a program, use a user of its own: it needs no password."
-)
+ABOUT_USERS = "The key has this user's permissions. For an application, use a separate user without password."
 OLD_KEY_CHOICES = [("now", "now"), ("1h", "in 1 hour"), ("24h", "in 24 hours")]
 LIFETIMES = [*((str(days), f"in {days} days") for days in USUAL_DAYS), ("", "never")]
 

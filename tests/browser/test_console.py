@@ -221,7 +221,7 @@ def test_running_call_shows_progress_and_is_cancelled(open_page: Visit, client: 
     with client.open_call("tools/call", params) as stream:
         running = _lines(page, has_text="running")
         expect(running).to_contain_text("count", timeout=SLOW)
-        expect(running.locator(".mcp-line-dir")).to_have_text("⋯mark: no answer yet")
+        expect(running.locator(".mcp-line-dir")).to_have_text("⋯mark: no response yet")
         expect(_lines(page, has_text="of 600").first).to_be_visible()
         expect(page.locator("#mcp-running li")).to_contain_text("count")
         running.click()

@@ -183,6 +183,6 @@ def _refused_tool(message: Message, user: Any) -> dict[str, str]:
     if tool is None:
         return {}
     obstacle = obstacle_of(tool)
-    why = f"nobody can use it now: {obstacle}" if obstacle else f"it is offered to {rule_of(tool)}"
+    why = f"it is not available to any user: {obstacle}" if obstacle else f"it is offered to {rule_of(tool)}"
     said = f"There is a tool {marked(tool.name)}, which was not offered to this caller; {why}."
     return {"tool_url": reverse("admin:mcp_app_tool_change", args=[tool.pk]), "refused_tool": said}

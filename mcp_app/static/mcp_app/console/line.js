@@ -9,12 +9,12 @@ const WORDS = { tool_error: "tool error" };
 
 // Lines that record a state instead of a message: their sign, and what it means.
 const MARKS = {
-  running: ["⋯", "mark: no answer yet"],
-  waiting: ["⋯", "mark: the call waits, no answer yet"],
+  running: ["⋯", "mark: no response yet"],
+  waiting: ["⋯", "mark: the call waits, no response yet"],
   resumed: ["↻", "mark: the client came back for the rest of a stream"],
 };
 
-// Marks of a request that has no answer yet.
+// Marks of a request that has no response yet.
 export function isOpen(row) { return row.kind === "running" || row.kind === "waiting"; }
 
 // The arrow of a message or the sign of a mark, with its meaning in words.
