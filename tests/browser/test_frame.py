@@ -52,9 +52,11 @@ LANDMARKS = """() => ({
     .map((nav) => nav.outerHTML),
 })"""
 # Links of the sidebar, and whether each is below its end.
-SIDEBAR = """(end = document.querySelector("#nav-sidebar-apps")?.getBoundingClientRect().bottom) =>
-  [...document.querySelectorAll("#nav-sidebar a[href], #content-main th a")]
-  .map((link) => [link.getAttribute("href"), link.getBoundingClientRect().bottom > end])"""
+SIDEBAR = """() => {
+  const end = document.querySelector("#nav-sidebar-apps")?.getBoundingClientRect().bottom;
+  return [...document.querySelectorAll("#nav-sidebar a[href], #content-main th a")]
+    .map((link) => [link.getAttribute("href"), link.getBoundingClientRect().bottom > end]);
+}"""
 
 
 @pytest.fixture(scope="module", params=[SKIN, PLAIN], ids=["skin", "plain"])
