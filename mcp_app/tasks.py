@@ -36,7 +36,7 @@ from mcp_app.execution.worker.parent_renewer import ParentRenewer
 from mcp_app.execution.worker.pool_size import PoolSize
 from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingSlot
 from mcp_app.execution.worker.worker import Worker
-from mcp_app.message_log import retention, rollups, writer
+from mcp_app.message_log import pending, retention, rollups, writer
 from mcp_app.message_log.counts import callers, error_groups
 from mcp_app.notices import delivery
 from mcp_app.sessions.client_requests import NoAnswer
@@ -67,6 +67,7 @@ def purge_expired() -> dict[str, int]:
         "keys": end_expired_keys(),
         "sessions": retention.close_idle_sessions(),
         "messages": retention.purge_messages(),
+        "unanswered": pending.end_abandoned(),
         "rollups": rollups.purge() + callers.purge() + error_groups.purge(),
         "calls": records.purge(),
         **({"oauth": _purge_oauth()} if apps.is_installed("mcp_app.oauth") else {}),

@@ -19,9 +19,12 @@ from mcp_app.console.history import opened_clients
 from mcp_app.console.line import Line, lines_of
 from mcp_app.console.session_rows import opened_row
 from mcp_app.console.viewer import Viewer
+from mcp_app.database import clock
 from mcp_app.database.queries import aquery
 from mcp_app.interface.clients import client_names
 from mcp_app.interface.text import marked
+from mcp_app.message_log.log import PENDING_MARKS
+from mcp_app.message_log.pending import RequestKey, is_answer, stored_requests
 from mcp_app.streams.base import StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
@@ -32,7 +35,7 @@ RETRY_SECONDS = 1.0
 # long.
 SAY_SECONDS = 5.0
 MOST_PROCESSES = 1_000
-MOST_CLIENTS = 10_000
+MOST_CLIENTS = MOST_PENDING = 10_000
 AWAY = "Redis is away: nothing new can be shown until it is back."
 FULL = "No worker writes the message log down: nothing new can be shown until one does."
 
@@ -54,6 +57,9 @@ class Feed:
         self._notice = ""
         # The number of lines that each process had sent, up to its last batch that was read.
         self._counted: OrderedDict[str, int] = OrderedDict()
+        # Requests without an answer, so that pages learn of an answer that does not match their search.
+        self._pending: OrderedDict[RequestKey, None] = OrderedDict()
+        self._since = 0.0
         # Client names by session id, for searches by client.
         self._clients: OrderedDict[str, str] = OrderedDict()
 
@@ -75,6 +81,12 @@ class Feed:
     async def _start(self) -> None:
         self._position = await self._streams.tail.newest()
         self._counted.clear()
+        self._since = clock.timestamp()
+        self._pending.clear()
+        try:
+            self._pending.update(dict.fromkeys(await aquery(stored_requests, MOST_PENDING)))
+        except DatabaseFault as error:
+            log.warning("The pending requests could not be looked up: %s", error)
         hub = self._streams.hub
         self._stops = [hub.subscribe("live", self._on_live), hub.subscribe("session", self._on_session)]
         self._broadcast_due = asyncio.Event()
@@ -143,6 +155,7 @@ class Feed:
             return
         self._missed_by_all(missed)
         await self._name(lines, opened_clients(batch))
+        self._track(lines)
         seen: dict[str, dict[str, Any]] = {}
         for line in lines:
             if line.session and line.direction == "in":
@@ -176,6 +189,20 @@ class Feed:
                 line.client = self._clients.get(line.session, "")
         while len(self._clients) > MOST_CLIENTS:
             self._clients.popitem(last=False)
+
+    def _track(self, lines: list[Line]) -> None:
+        """Find the lines that replace a mark. Requests that are older than the feed may have one."""
+        for line in lines:
+            if is_answer(line):
+                known = line.request in self._pending
+                line.replaces_mark = known or line.ms is None or line.at - line.ms / 1000 < self._since
+                if known:
+                    del self._pending[line.request]
+            elif line.kind in PENDING_MARKS:
+                line.replaces_mark = line.kind == "running" and line.request in self._pending
+                self._pending[line.request] = None
+        while len(self._pending) > MOST_PENDING:
+            self._pending.popitem(last=False)
 
     def _missed(self, batch: dict[str, Any]) -> int:
         """Return the number of lines that were lost since the previous batch of the process.

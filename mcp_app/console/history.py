@@ -16,7 +16,7 @@ import orjson
 from django.db.models import QuerySet
 
 from mcp_app import conf
-from mcp_app.console.line import Line, LinePosition, line_of, lines_of
+from mcp_app.console.line import Line, LinePosition, line_of, lines_of, unanswered_lines
 from mcp_app.interface.clients import client_names
 from mcp_app.message_log.pages import between
 from mcp_app.message_log.search.language import Search
@@ -58,7 +58,8 @@ def newest(search: Search, session: str = "") -> History:
     ]
     if len(chosen) > MOST_WAITING:
         note = f"{len(chosen) - MOST_WAITING} messages that are not stored yet are not shown."
-    return History([*page.lines, *chosen[-MOST_WAITING:]], page.older, note=note)
+    lines = [*page.lines, *chosen[-MOST_WAITING:]]
+    return History(unanswered_lines(lines, [*lines, *waiting]), page.older, note=note)
 
 
 def before(search: Search, session: str, pk: int | None) -> History:
@@ -170,6 +171,8 @@ def _reads_rows(search: Search, session: str) -> bool:
 
 def _base(search: Search, session: str) -> QuerySet[Message]:
     messages = between(Message.objects.all(), search.begin, search.end)
+    if search.pending:
+        messages = messages.filter(pending=search.pending)
     return messages.filter(session_id=session) if session else messages
 
 

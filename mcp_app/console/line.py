@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ import orjson
 
 from mcp_app.interface.summary import summary
 from mcp_app.interface.text import marked
+from mcp_app.message_log.pending import RequestKey, key_of, unanswered
 from mcp_app.models import Message
 from mcp_app.observability.redaction import MARK
 
@@ -43,6 +44,7 @@ class Line:
         "principal",
         "process",
         "refusal",
+        "replaces_mark",
         "request_id",
         "session",
         "skipped",
@@ -88,6 +90,8 @@ class Line:
         self.exception = exception
         # Set by the feed only if a search needs it. The line itself contains only the session's id.
         self.client = ""
+        # Set by the feed: True if a mark of the same request may be shown.
+        self.replaces_mark = False
         self._encoded = b""
         self._text = ""
 
@@ -95,6 +99,21 @@ class Line:
     def key(self) -> str:
         """The identifier of the line in addresses. It does not change when the line is stored."""
         return f"{self.microseconds}.{self.position}" if self.position else str(self.pk)
+
+    @property
+    def request(self) -> RequestKey:
+        """The key of the request to which the line belongs."""
+        return key_of(self.session, self)
+
+    def mark(self, kind: str) -> Line:
+        """Return the mark that this line replaces, for searches that match the mark alone."""
+        fields = [
+            self.session, self.principal, self.at, self.direction, kind, self.method, self.request_id,
+            self.target, self.payload, "", "", None,
+        ]  # fmt: skip
+        made = Line(fields, process=self.process, position="", pk=None, skipped=0)
+        made.client = self.client
+        return made
 
     @property
     def microseconds(self) -> int:
@@ -136,6 +155,11 @@ class Line:
             "redacted": MARK in self.payload or MARK in self.answer or MARK in self.target,
             "skipped": self.skipped,
         }
+
+
+def unanswered_lines(lines: Sequence[Line], among: Sequence[Line]) -> list[Line]:
+    """Return ``lines`` without the marks that a line of ``among`` replaces."""
+    return unanswered(lines, lambda line: line.session, lambda line: line.at, lambda line: line.ms, among)
 
 
 def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:

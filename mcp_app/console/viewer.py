@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from mcp_app.console.line import Line
+from mcp_app.message_log.log import PENDING_MARKS
 from mcp_app.message_log.search.language import Search
 
 FRAME_SECONDS = 0.1
@@ -70,6 +71,9 @@ class Viewer:
                     self._waiting.popleft()
                     self._skipped += 1
                 self._waiting.append(line)
+            elif line.replaces_mark and any(self._search.holds(line.mark(kind)) for kind in PENDING_MARKS):
+                # The page shows the mark, which ends although the answer does not match the search.
+                self.queue_data("answered", [line.row()])
         if self._waiting:
             self._due.set()
 

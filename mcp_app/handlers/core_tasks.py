@@ -127,7 +127,9 @@ async def result(context: RequestContext, params: Params) -> Result:
     log, said_by = context.services.log, (context.session.record_id, context.principal.key)
     facts = (context.method, str(context.request_id), call.tool)
     if not call.is_finished:
-        context.log_mark("running", call.tool)
+        # A request without its answer: the answer is sent by another process, which does not log it. The
+        # log shows the task's own call as running.
+        context.log_mark("request", call.tool)
         stream, start = await context.services.background.wait_for_task(
             call, context.session.id, context.request_id
         )

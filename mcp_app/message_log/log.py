@@ -45,6 +45,8 @@ MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 # messages and are not counted.
 MARKS = frozenset({"running", "waiting", "resumed"})
 FAILURES = frozenset({"error", "tool_error"})
+# Marks that the answer to their request replaces.
+PENDING_MARKS = frozenset({"running", "waiting"})
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 
 # Indexes into a pending line, and into its facts. A line is a plain tuple, because a named tuple takes six

@@ -29,7 +29,9 @@ TOLD: Final = ("outcome", "method", "target", "principal")
 COUNTS: Final = (*TOLD, "session_id")
 MOST_VALUES: Final = 6
 # The indexed fields, the most selective one first.
-LEADING: Final = ("session", "incident", "request_id", "refusal", "target", "principal", "outcome", "method")
+LEADING: Final = (
+    "pending", "session", "incident", "request_id", "refusal", "target", "principal", "outcome", "method",
+)  # fmt: skip
 OTHERS: Final = ("direction",)
 # Value of the outcome filter that matches both kinds of errors.
 FAILED: Final = "failed"

@@ -27,7 +27,8 @@ from mcp_app.database.forking import undivided
 from mcp_app.message_log import rollup_cells as cells
 from mcp_app.message_log import rollups
 from mcp_app.message_log.counts import callers, error_groups
-from mcp_app.message_log.log import FAILURES, MARKS
+from mcp_app.message_log.log import FAILURES, MARKS, PENDING_MARKS
+from mcp_app.message_log.pending import count_only, replace_stored, unanswered_messages, without_late_marks
 from mcp_app.message_log.retention import IDLE
 from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.models import ApiKey, LogCursor, Message, Session
@@ -172,6 +173,11 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
         messages[number].refusal = _storable(code)
     for number, incident, exception in batch.get("incidents", ()):
         messages[number].incident, messages[number].exception = incident, _storable(exception)
+    unmarked = without_late_marks(unanswered_messages(messages))
+    if messages and not unmarked and batch["skipped"]:
+        count_only(messages[0])
+        unmarked = messages[:1]
+    messages = unmarked
     if messages:
         for message in messages:
             if message.kind not in MARKS:
@@ -179,6 +185,7 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
         messages[0].skipped = batch["skipped"]
         _count_skipped(counted.tally, batch, messages[0].at.timestamp())
         rollups.record_id_ranges(Message.objects.bulk_create(messages, batch_size=200))
+        replace_stored(messages)
         _seen(messages)
     return counted
 
@@ -208,6 +215,7 @@ def _message(process: str, line: list[Any]) -> Message:
         at=_moment(at),
         direction=direction,
         kind=kind,
+        pending=kind if kind in PENDING_MARKS else None,
         method=_storable(method),
         request_id=_storable(request_id),
         target=_storable(target),
@@ -237,7 +245,9 @@ def _seen(messages: Iterable[Message]) -> None:
     latest: dict[str, datetime] = {}
     for message in messages:
         if message.session_id is not None:
-            logged[message.session_id] += 1
+            logged[message.session_id] += (
+                message.pending is None
+            )  # A mark's request is counted with its answer.
             if message.direction == Message.Direction.IN:
                 latest[message.session_id] = message.at
     for session_id, number in logged.items():
@@ -276,7 +286,7 @@ def _opened(fact: dict[str, Any]) -> None:
     )
     if not is_new:
         _touched({"sessions": [fact["session"]], "at": fact["at"]})
-    elif early := Message.objects.filter(session_id=fact["session"]).count():
+    elif early := Message.objects.filter(session_id=fact["session"], pending=None).count():
         # Another process has already flushed messages of this session.
         Session.objects.filter(pk=fact["session"]).update(messages_logged=early)
 

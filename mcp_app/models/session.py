@@ -86,6 +86,8 @@ class Message(models.Model):
     # as JSON (``observability.incidents``), redacted like the log.
     incident = models.CharField(max_length=8, null=True, help_text="Number of an exception.")  # noqa: DJ001
     exception = models.TextField(null=True, help_text="Class, message and frames of an exception.")  # noqa: DJ001
+    # The kind of a mark whose request has no answer yet, and None in all other rows.
+    pending = models.CharField(max_length=12, null=True)  # noqa: DJ001
     duration_ms = models.FloatField(null=True)
     # Bytes of message and answer as sent, even if the log stores less of them. Null in older rows.
     size = models.BigIntegerField(null=True)
@@ -112,6 +114,10 @@ class Message(models.Model):
             ),
             models.Index(
                 fields=["incident"], name="mcp_message_incident", condition=Q(incident__isnull=False)
+            ),
+            # Also finds the marks of a session: few requests are pending at a time.
+            models.Index(
+                fields=["pending", "session"], name="mcp_message_pending", condition=Q(pending__isnull=False)
             ),
         ]
 

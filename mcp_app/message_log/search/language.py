@@ -20,6 +20,7 @@ from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual, IExact, IStartsWith, LessThanOrEqual
 
 from mcp_app.interface.text import marked
+from mcp_app.message_log.log import PENDING_MARKS
 from mcp_app.message_log.search.times import NotATime, begin_of, end_of
 from mcp_app.models import Message, Session
 
@@ -54,7 +55,7 @@ KEYS: Final = {
     "dir": "in (client → server) or out (server → client)",
     "id": "the JSON-RPC id of the request",
     "session": "the session id",
-    "kind": "request, running, waiting, notification, response, resumed",
+    "kind": "request, running (now), waiting (now), notification, response, resumed",
     "process": "the process that served it",
     "ms": "how long it took: ms:>250, ms:<5, ms:>2s",
 }
@@ -91,6 +92,7 @@ class SearchedLine(Protocol):
     at: float
     client: str
     direction: str
+    kind: str
     method: str
     ms: float | None
     outcome: str
@@ -156,6 +158,11 @@ class Search:
     def end(self) -> datetime | None:
         """The latest time that can match, or None."""
         return min((term.end for term in self.terms if term.end), default=None)
+
+    @property
+    def pending(self) -> str:
+        """The kind of mark that the search is limited to, or "": few requests are pending at a time."""
+        return next((term.exact[1] for term in self.terms if term.exact and term.exact[0] == "pending"), "")
 
     @property
     def asks_for_client(self) -> bool:
@@ -249,6 +256,8 @@ def _keyed(key: str, value: str) -> Term:
             return _client(value)
         case "since" | "until":
             return _time(key, value)
+        case "kind" if value in PENDING_MARKS:
+            return Term(lambda line: line.kind == value, Q(pending=value), True, ("pending", value))
         case "tool":
             named = _text(key, value)
             return Term(

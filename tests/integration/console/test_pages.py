@@ -290,6 +290,25 @@ def test_history_joins_stored_and_pending_messages_without_gaps(
     assert len({row["key"] for row in found}) == 5
 
 
+def test_unstored_answer_replaces_its_mark(root: Client, clean_redis: str, queue: SyncMessageQueue) -> None:
+    def push(*lines: Any) -> None:
+        with redis.Redis.from_url(clean_redis, protocol=2) as client:
+            client.xadd(MESSAGES, {"b": encoded(*lines)})
+
+    running = {"kind": "running", "ms": None, "outcome": "", "answer": ""}
+    push(fields(request_id="r", **running), fields(request_id="s", **running))
+    drain_once(queue)
+    assert _ids(root, search="kind:running") == ["r", "s"]
+    push(fields(request_id="r", at=1_790_000_003.0, ms=2_800.0))
+    assert _ids(root, search="kind:running") == ["s"]
+    assert [(row["id"], row["kind"]) for row in _lines(root, session="s")["rows"]] == [
+        ("s", "running"), ("r", "request"),
+    ]  # fmt: skip
+    drain_once(queue)
+    assert _ids(root, search="kind:running") == ["s"]
+    assert len(_ids(root, session="s")) == 2
+
+
 def test_message_key_is_stable_across_storing(
     root: Client, clean_redis: str, queue: SyncMessageQueue
 ) -> None:

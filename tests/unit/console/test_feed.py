@@ -8,10 +8,12 @@ from typing import Any
 
 import orjson
 import pytest
+from asgiref.sync import sync_to_async
 
 from mcp_app.console.feed import Feed
 from mcp_app.console.viewer import Viewer
-from mcp_app.message_log.search.language import Search
+from mcp_app.database import clock
+from mcp_app.message_log.search.language import Search, parse
 from mcp_app.streams import StreamLimits, Streams
 from tests.streams_contract.waiting import until
 from tests.unit.console.lines import encoded, fields
@@ -179,3 +181,22 @@ async def test_note_reports_missing_log_worker(feed: Feed, streams: Streams) -> 
     newcomer = await watching(feed)  # Triggers reports and a queue check.
     assert (await frame(newcomer))["note"] == ""
     assert (await frame(viewer))["note"] == ""
+
+
+@pytest.mark.django_db
+async def test_page_learns_of_answers_that_do_not_match_its_search(feed: Feed, streams: Streams) -> None:
+    now = {"kind": "running"}
+    viewer = Viewer()
+    viewer.watch_messages(await sync_to_async(parse)("kind:running"), "")
+    await feed.join(viewer)
+    await streams.messages.push(encoded(fields(request_id="1", **now, ms=None, outcome=""), before=0))
+    assert [row["id"] for row in (await frame(viewer))["rows"]] == ["1"]
+    at = clock.timestamp()
+    # Requests that began after the feed and were never running are not sent.
+    others = [fields(request_id=str(number), at=at + 1, ms=1.0) for number in range(2, 5)]
+    await streams.messages.push(encoded(*others, fields(request_id="1", at=at + 1, ms=5.0), before=1))
+    found = await frame(viewer)
+    assert (found["rows"], [row["id"] for row in found["answered"]]) == ([], ["1"])
+    # A request that began before the feed may be shown from the history.
+    await streams.messages.push(encoded(fields(request_id="9", at=at + 1, ms=60_000.0), before=5))
+    assert [row["id"] for row in (await frame(viewer))["answered"]] == ["9"]

@@ -2,20 +2,35 @@
 
 import { day } from "../times.js";
 import { gap, isOpen, lineOf, took } from "./line.js";
-import { byId, element } from "./text.js";
+import { byId } from "./text.js";
 
 const MOST = 1000;
 const NEAR = 40;
-// A request without an answer after this long will not get one: its process died, or the line was lost.
-const LONGEST_RUN = 20 * 60 * 1000;
+// Difference in milliseconds that clocks may add between the start of a call and its mark; `pending.py` has it, too.
+const SLACK = 1000;
+// Requests whose answers are remembered: lines of several processes may arrive after the answer.
+const MOST_ANSWERED = 2000;
+
+const requestOf = (row) => JSON.stringify([row.session || row.who, row.id, row.method, row.target]);
+const isAnswer = (row) => row.kind === "request" && row.dir === "in";
+
+// True if a row ends a mark of the same request.
+function replaces(row, mark) {
+  if (mark.at > row.at) return false;
+  if (!isAnswer(row)) return row.kind === "running" && mark.kind === "waiting";
+  return mark.kind === "waiting" || row.ms === null || mark.at >= row.at - row.ms - SLACK;
+}
 
 export class List {
-  constructor({ across, onScroll }) {
+  constructor({ across, onScroll, onReplaced }) {
     this.across = across;
+    this.onReplaced = onReplaced;
     this.list = byId("mcp-lines");
     this.box = byId("mcp-scroll");
     this.rows = new Map();
-    this.running = new Map();
+    // The marks that are shown, and the newest answer of each request.
+    this.pending = new Map();
+    this.answers = new Map();
     this.following = true;
     this.day = day(Date.now());
     this.box.addEventListener("scroll", () => onScroll(this.atEnd()));
@@ -29,7 +44,7 @@ export class List {
   clear() {
     this.list.replaceChildren();
     this.rows.clear();
-    this.running.clear();
+    this.pending.clear();
     this.day = day(Date.now());
     byId("mcp-empty").hidden = true;
   }
@@ -49,6 +64,26 @@ export class List {
     byId("mcp-empty").hidden = this.list.children.length > 0;
     if (this.following) this.toEnd();
     return this.rows.size - before;
+  }
+
+  // Puts an answer in the place of its mark; returns whether there was one.
+  swap(row) {
+    if (!isAnswer(row)) return false;
+    const mark = (this.pending.get(requestOf(row)) ?? []).find((each) => replaces(row, each.row));
+    if (!mark) return false;
+    const [place, made] = [document.createComment(""), document.createDocumentFragment()];
+    mark.line.before(place);
+    this.add(row, made);
+    place.replaceWith(made);
+    return true;
+  }
+
+  // Removes the marks that the server, asked anew, does not have any more.
+  prune({ rows, older }) {
+    const [known, since] = [new Set(rows.map(({ key }) => key)), older === null ? 0 : rows[0]?.at ?? Infinity];
+    for (const marks of [...this.pending.values()]) {
+      for (const { row } of marks) if (row.at >= since && !known.has(row.key)) this.remove(row);
+    }
   }
 
   // Puts older rows in front; what does not fit any more goes at the other end. Returns whether something did.
@@ -94,19 +129,39 @@ export class List {
 
   add(row, into) {
     if (this.rows.has(row.key)) return;
+    const request = requestOf(row);
+    if (isOpen(row) && this.answers.has(request) && replaces(this.answers.get(request), row)) return;
     if (row.skipped) into.append(gap(`${row.skipped} messages before this one were not logged.`));
     const line = lineOf(row, { across: this.across });
     this.rows.set(row.key, row);
     into.append(line);
-    const request = `${row.session} ${row.id}`;
-    if (isOpen(row)) {
-      if (this.running.has(request)) this.over(this.running.get(request).line, "began");
-      if (row.kind === "waiting" || Date.now() - row.at < LONGEST_RUN) this.running.set(request, { line, row });
-      else this.over(line, "no answer");
-    } else if (row.kind === "request" && row.dir === "in" && this.running.has(request)) {
-      this.over(this.running.get(request).line, "answered");
-      this.running.delete(request);
+    this.answered(row, request);
+    if (isOpen(row)) this.pending.set(request, [...(this.pending.get(request) ?? []), { line, row }]);
+  }
+
+  // Removes the marks of a request that a row ends, whether the row itself is in the list or not.
+  answered(row, request = requestOf(row)) {
+    if (isAnswer(row)) {
+      this.answers.delete(request);
+      this.answers.set(request, row);
+      if (this.answers.size > MOST_ANSWERED) this.answers.delete(this.answers.keys().next().value);
     }
+    for (const mark of this.pending.get(request) ?? []) {
+      if (!replaces(row, mark.row)) continue;
+      this.remove(mark.row);
+      this.onReplaced(mark.row.key, row);
+    }
+    byId("mcp-empty").hidden = this.rows.size > 0;
+  }
+
+  // Removes a mark from the list.
+  remove(mark) {
+    const request = requestOf(mark);
+    const others = (this.pending.get(request) ?? []).filter(({ row }) => row.key !== mark.key);
+    if (others.length > 0) this.pending.set(request, others);
+    else this.pending.delete(request);
+    this.line(mark.key)?.remove();
+    this.rows.delete(mark.key);
   }
 
   // Processes hand their lines on in turns: one that is older than those before it goes in front of them.
@@ -117,24 +172,18 @@ export class List {
     if (place !== line) place.before(line);
   }
 
-  over(line, words) {
-    line.classList.add("mcp-over");
-    // How long it took stands on the line of the answer; this one knew only how long it had waited.
-    line.querySelector(".mcp-took").replaceChildren();
-    line.querySelector(".mcp-status").replaceChildren(element("span", "mcp-badge mcp-badge-plain", words));
-  }
-
   grow() {
-    for (const { line, row } of this.running.values()) {
-      const bar = line.querySelector(".mcp-took");
-      if (bar.firstElementChild) took(bar, Date.now() - row.at);
+    for (const marks of this.pending.values()) {
+      for (const { line, row } of marks) took(line.querySelector(".mcp-took"), Date.now() - row.at);
     }
   }
 
   drop(count, next) {
     for (let left = count; left > 0; left -= 1) {
       const line = next();
+      const row = this.rows.get(line.dataset.key);
       this.rows.delete(line.dataset.key);
+      if (row && isOpen(row)) this.pending.delete(requestOf(row));
       line.remove();
     }
     return count > 0;

@@ -25,7 +25,9 @@ class Messages {
     this.root = root;
     this.session = root.dataset.session;
     const across = this.session === "";
-    this.list = new List({ across, onScroll: (atEnd) => this.scrolled(atEnd) });
+    this.list = new List({
+      across, onScroll: (atEnd) => this.scrolled(atEnd), onReplaced: (key, row) => this.replaced(key, row),
+    });
     this.pins = new Pins(this.session || "all", across);
     this.detail = new Detail(root, {
       onChoose: (key) => this.choose(key), onPin: (row) => this.pins.toggle(row), isPinned: (key) => this.pins.has(key),
@@ -176,6 +178,7 @@ class Messages {
   frame(frame) {
     if (frame.problems) show(byId("mcp-problems"), frame.problems.join(" "));
     if (frame.note !== undefined) show(byId("mcp-note"), frame.note);
+    for (const row of frame.answered ?? []) this.list.answered(row);
     if (this.head && frame.live) this.head.heard(frame.live);
     if (this.head && frame.ended) this.head.ended(frame.ended[0].reason);
     if (frame.watching !== undefined) this.read(frame.watching);
@@ -194,12 +197,18 @@ class Messages {
     }
   }
 
+  // The line of a mark went; whoever reads it reads its answer now.
+  replaced(key, row) {
+    this.pins.replace(key, row);
+    if (this.detail.key === key) this.choose(row.key);
+  }
+
   skipped(count) {
     this.list.mark({ count, words: (number) => `${number} messages skipped: more came than could be sent. They are stored; reload to see them.` });
   }
 
   hold(rows, skipped) {
-    for (const row of rows) if (!this.list.rows.has(row.key)) this.held.set(row.key, row);
+    for (const row of rows) if (!this.list.rows.has(row.key) && !this.list.swap(row)) this.held.set(row.key, row);
     this.heldSkipped += skipped;
     for (const key of this.held.keys()) {
       if (this.held.size <= MOST_HELD) break;
@@ -256,6 +265,7 @@ class Messages {
       show(byId("mcp-note"), data.note);
       show(byId("mcp-hits"), data.hits ?? "");
     }
+    if (ok && again) this.list.prune(data);
     if (ok || again) this.known = watching;
     for (const { rows, skipped } of early) this.arrived(rows, skipped);
     this.pins.draw();

@@ -24,9 +24,20 @@ export class Pins {
   toggle(row) {
     if (!this.rows.delete(row.key)) this.rows.set(row.key, row);
     while (this.rows.size > MOST) this.rows.delete(this.rows.keys().next().value);
+    this.keep();
+    return this.has(row.key);
+  }
+
+  keep() {
     localStorage.setItem(this.name, JSON.stringify([...this.rows.values()]));
     this.draw();
-    return this.has(row.key);
+  }
+
+  // Pins the answer in the place of the mark that it ends.
+  replace(key, row) {
+    if (!this.rows.delete(key)) return;
+    this.rows.set(row.key, row);
+    this.keep();
   }
 
   draw() {
