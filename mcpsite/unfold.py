@@ -9,8 +9,11 @@ import unfold
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
+from django.utils.text import format_lazy
 
 PACKAGE = Path(unfold.__path__[0])
+# The query of a list that opens live.
+LIVE = "?live=1"
 # Lists that share a tab bar.
 TABS: list[dict[str, Any]] = []
 
@@ -81,13 +84,13 @@ def _drafts() -> dict[str, Any]:
     return {**line, "permission": lambda request: any(permitted(request) for permitted in seen)}
 
 
-def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
-    """Return a sidebar entry for a page of the console, which requires the permission to view the model."""
+def _live(title: str, icon: str, model: str, *pages: str) -> dict[str, Any]:
+    """Return a sidebar entry for a list that opens live. It is also active on these pages."""
+    names = [f"admin:mcp_app_{model}_{page}" for page in ("changelist", "change", *pages)]
     return {
         **_link(title, icon, model),
-        "link": reverse_lazy(f"mcp_console:{page}"),
-        "permission": lambda request: request.user.has_perm(f"mcp_app.view_{model}"),
-        "active": lambda request: _at(request, f"mcp_console:{page}", f"mcp_console:{model}"),
+        "link": format_lazy("{}{}", reverse_lazy(names[0]), LIVE),
+        "active": lambda request: _at(request, *names, f"mcp_console:{model}"),
     }
 
 
@@ -152,7 +155,7 @@ def beside_the_sidebar(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any
     """Reduce the first page to the models that the sidebar does not link, and to links for adding objects."""
     groups = [*context["sidebar_navigation"], *context.get("tab_list", ())]
     lines = [line for group in groups for line in group["items"]]
-    linked = {str(line["link"]) for line in lines if line.get("has_permission")}
+    linked = {str(line["link"]).removesuffix(LIVE) for line in lines if line.get("has_permission")}
     beyond, added = [], []
     for app in context["app_list"]:
         others = [model for model in app["models"] if model["admin_url"] not in linked]
@@ -209,12 +212,10 @@ UNFOLD: dict[str, Any] = {
             {
                 "title": "Traffic",
                 "items": [
-                    _console("Live sessions", "sensors", "sessions", "session"),
-                    _console("Live messages", "stream", "messages", "message"),
-                    _link("Sessions", "cable", "session"),
+                    _live("Log", "swap_horiz", "message", "searches"),
+                    _live("Sessions", "cable", "session"),
                     _link("Background calls", "bolt", "call"),
                     {**_link("Approvals", "approval", "approval", seen_with="call"), "badge": _Waiting()},
-                    _page("Messages", "swap_horiz", "changelist", "change", "searches"),
                     _page("Figures", "bar_chart", "figures"),
                     _page("Errors", "error", "errors", "error"),
                 ],

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import orjson
 from django import forms
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.markup import in_utc, written
+from mcp_app.admin.log.form import FOLDED, TimelineForm, in_one_search
+from mcp_app.admin.markup import in_utc
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.database import clock
-from mcp_app.interface.summary import summary
+from mcp_app.interface.summary import asked_name, summary
 from mcp_app.interface.text import indented_json, visible_block
+from mcp_app.message_log.broadcasts import are_grouped, until_full
 from mcp_app.message_log.counts.figures import Expected, expected
 from mcp_app.message_log.counts.refusals import RefusalCount, refusal_counts
-from mcp_app.message_log.pages import ANSWERED, ERRORS, FAILED, TEXT_WINDOW, Tally, find, tally
-from mcp_app.message_log.search.language import LONGEST, parse, term_of, without
-from mcp_app.message_log.search.times import NotATime, begin_of, end_of
+from mcp_app.message_log.pages import ERRORS, MessagePage, Tally, find, tally
+from mcp_app.message_log.search.language import term_of, without
 from mcp_app.models import Message
 from mcp_app.observability.incidents import StoredException, number_in
 from mcp_app.protocol.messages.trace_context import TraceContext, read
@@ -36,19 +37,13 @@ FACETS: Final = (
     ("outcome", "Status", "status", "no status"),
     ("method", "Method", "method", "no method"),
     ("target", "Tool, prompt or resource", "target", "none, or unknown"),
-    ("principal", "Who", "user", "nobody"),
+    ("principal", "User", "user", "no user"),
     ("client", "Client", "client", "no name"),
 )
 
-# Form fields that are collapsed because they are rarely used. Each also has a key in the search language.
-FOLDED: Final = ("session", "method", "request_id", "direction", "client", "until", "text", "order")
-RECENT: Final = {"15m": "last 15 minutes", "1h": "last hour", "today": "today"}
-NO_TIME: Final = "A time is such as 2026-11-23 14:05, 14:05, today or 2h (ago)."
-# Maps form fields to keys of the search language.
-TERMS: Final = {
-    "session": "session", "method": "method", "target": "target", "request_id": "id", "principal": "user",
-    "direction": "dir", "client": "client", "outcome": "status", "since": "since", "until": "until",
-}  # fmt: skip
+RECENT: Final = {"15m": "Last 15 min", "1h": "Last hour", "today": "Today"}
+# Formats of downloads, which the console serves.
+FORMS: Final = ("jsonl", "har")
 
 
 class Mark(NamedTuple):
@@ -66,81 +61,6 @@ MARKS: Final = {
     "waiting": Mark("⋯", "waiting", "mark: the call waits, no response yet"),
     "resumed": Mark("↻", "resumed", "mark: the client came back for the rest of a stream"),
 }
-
-
-class ZonedField(forms.Field):
-    """A form field for a time in the search language. Times without a zone are in the page's time zone."""
-
-    def __init__(self, label: str, read: Callable[[str], datetime]) -> None:
-        attributes = {"placeholder": "2026-11-23 14:05 or 2h", "autocomplete": "off"}
-        super().__init__(required=False, label=label, widget=forms.TextInput(attributes))
-        self.read = read
-
-    def to_python(self, value: Any) -> datetime | None:
-        text = str(value or "").strip()
-        try:
-            return self.read(text) if text else None
-        except NotATime:
-            raise forms.ValidationError(NO_TIME, code="invalid") from None
-
-    def bound_data(self, data: Any, initial: Any) -> Any:
-        """Return the date and time that the entered text means. Return other text unchanged."""
-        try:
-            found = self.to_python(data)
-            return written(found) if found else data
-        except (forms.ValidationError, OverflowError):
-            return data
-
-
-class TimelineForm(forms.Form):
-    """The filters of the log. All of them are optional."""
-
-    q = forms.CharField(
-        required=False, max_length=LONGEST, label="Search", widget=forms.TextInput({"type": "search"})
-    )
-    session = forms.CharField(required=False, max_length=64)
-    method = forms.CharField(required=False, max_length=120)
-    target = forms.CharField(required=False, max_length=200, label="Tool, prompt or resource")
-    request_id = forms.CharField(required=False, max_length=120, label="Request id")
-    principal = forms.CharField(required=False, max_length=120, label="Who")
-    direction = forms.ChoiceField(required=False, choices=[("", "both"), *Message.Direction.choices])
-    client = forms.CharField(required=False, max_length=200)
-    outcome = forms.ChoiceField(
-        required=False,
-        choices=[
-            ("", "any"),
-            (ANSWERED, "answered: any outcome"),
-            (FAILED, "failed: any error"),
-            *Message.Outcome.choices,
-        ],
-    )
-    since = ZonedField("From", begin_of)
-    until = ZonedField("To", end_of)
-    text = forms.CharField(required=False, max_length=200, label="Words in message or answer")
-    order = forms.ChoiceField(required=False, choices=[("", "newest first"), ("oldest", "oldest first")])
-    before = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput)
-    after = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["method"].widget.attrs["list"] = "mcp-methods"
-        self.fields["q"].widget.attrs["placeholder"] = (
-            "tool:echo status:error user:ada client:cursor since:2h ms:>5000"
-        )
-        self.fields["text"].widget.attrs["placeholder"] = f"in {TEXT_WINDOW:,} messages a page"
-        for name, shown in self.fields.items():
-            shown.widget.attrs["class"] = "mcp-input"
-            if name in self.errors:
-                shown.widget.attrs["aria-describedby"] = "mcp-filter-problems"
-
-    def clean_q(self) -> str:
-        """Parse the search and report its problems. The search language is the same as in the console."""
-        text: str = self.cleaned_data["q"]
-        search = parse(text)
-        if search.problems:
-            raise forms.ValidationError(list(search.problems))
-        self.cleaned_data["search"] = search if search.terms else None
-        return text
 
 
 class Pane(NamedTuple):
@@ -169,12 +89,23 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """A message for display, with its request and answer side by side. ``said`` is its summary."""
+    """A message for display, with its request and answer side by side. ``said`` is its summary.
+
+    A notification of many sessions is one row: ``notified`` is their number, and ``each_url`` the address of
+    all its messages.
+    """
 
     message: Message
     request: Pane | None
     answer: Pane | None
     said: str
+    notified: int = 0
+    each_url: str = ""
+
+    @property
+    def asked(self) -> str:
+        """The name that a call of an unknown tool asked for, or ""."""
+        return asked_name(self.message.method, self.message.target, self.message.payload)
 
     @property
     def failure(self) -> Failure | None:
@@ -231,6 +162,7 @@ class Timeline:
     expected: Expected | None = None
     tally: Tally | None = None
     facets: list[Facet] = field(default_factory=list)
+    session: str = ""
 
     @property
     def hits(self) -> str:
@@ -257,9 +189,9 @@ class Timeline:
         return [each for each in self.form.visible_fields() if each.name in FOLDED]
 
     @property
-    def unfolded(self) -> bool:
-        """True if a collapsed field has a value or an error."""
-        return any(each.value() or each.errors for each in self.folded)
+    def used(self) -> int:
+        """The number of collapsed fields with a value or an error."""
+        return sum(bool(each.value() or each.errors) for each in self.folded)
 
     @property
     def recent(self) -> list[Recent]:
@@ -276,9 +208,14 @@ class Timeline:
         ]
 
     @property
-    def live(self) -> str:
-        """The query string of the same search in the live console."""
-        return urlencode({"search": self.text}) if self.text else ""
+    def downloads(self) -> list[tuple[str, str]]:
+        """The formats and addresses of downloads of the matching messages, if the console is available."""
+        try:
+            address = reverse("mcp_console:download")
+        except NoReverseMatch:
+            return []
+        asked = {"search": self.text, "session": self.session}
+        return [(form.upper(), f"{address}?{urlencode({'form': form, **asked})}") for form in FORMS]
 
     @property
     def text(self) -> str:
@@ -316,22 +253,27 @@ def trace_of(text: str) -> TraceContext | None:
     return read(meta) if isinstance(meta, dict) else None
 
 
-def in_one_search(asked: dict[str, Any]) -> str:
-    """Return the filters of the form combined into one search text."""
-    terms = [asked["q"].strip(), "status:error" if asked["outcome"] == FAILED else ""]
-    for name, key in TERMS.items():
-        value = asked[name]
-        if isinstance(value, datetime):
-            value = in_utc(value)
-        terms.append(term_of(key, value or ""))
-    terms += [f'"{words}"' for words in asked["text"].split('"') if words.strip()]
-    return " ".join(term for term in terms if term)
+def row(message: Message, limit: int = SHOWN_CHARACTERS, others: Sequence[Message] = ()) -> TimelineRow:
+    """Return a message for display. Request and answer are truncated to ``limit`` characters.
 
-
-def row(message: Message, limit: int = SHOWN_CHARACTERS) -> TimelineRow:
-    """Return a message for display. Request and answer are truncated to ``limit`` characters."""
+    ``others`` are the messages that notify further sessions of the same change.
+    """
     said = summary(message.kind, message.method, message.payload, message.answer, message.outcome)
-    return TimelineRow(message, pane(message.payload, limit), pane(message.answer, limit), said)
+    shown = TimelineRow(message, pane(message.payload, limit), pane(message.answer, limit), said)
+    if not others:
+        return shown
+    every = [message, *others]
+    times = sorted(each.at for each in every)
+    # The time in a search has whole seconds; the last one is included.
+    period = f"since:{in_utc(times[0])} until:{in_utc(times[-1])}"
+    sessions = len({each.session_id for each in every})
+    url = "?" + urlencode({"q": f"{term_of('method', message.method)} {period}"})
+    return replace(shown, notified=sessions, each_url=url)
+
+
+def filters_of(query: Any) -> Timeline:
+    """Return the filters in ``query`` (a QueryDict) without any rows, for the live log."""
+    return Timeline(TimelineForm(query), [], newest_first=True, newer=None, older=None, filtered=False)
 
 
 def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timeline:
@@ -346,26 +288,44 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
     if session:
         asked["session"] = session
     newest_first = asked["order"] != "oldest"
-    found = find(asked, before=asked["before"], after=asked["after"], newest_first=newest_first, size=size)
+    upwards = asked["after"] is not None or (asked["before"] is None and not newest_first)
+    place = {"before": asked["before"], "after": asked["after"]}
+
+    def page(**at: int | None) -> MessagePage:
+        return find(asked, **{**place, **at}, newest_first=newest_first, size=size)
+
+    def further(read: MessagePage) -> MessagePage | None:
+        """Return the next page in reading order: newest first is read towards older messages."""
+        if upwards:
+            return page(before=None, after=read.newer) if read.newer is not None else None
+        return page(before=read.older, after=None) if read.older is not None else None
+
+    found = last = page()
+    messages, groups = found.messages, {}
+    if are_grouped(asked):
+        messages, last, others = until_full(found, size, further, upwards=upwards)
+        groups = others.others
     # The rows are in the order of arrival, which depends on when each process flushes its lines. They are
     # sorted by time for display.
-    in_time = sorted(found.messages, key=lambda message: (message.at, message.pk), reverse=newest_first)
+    in_time = sorted(messages, key=lambda message: (message.at, message.pk), reverse=newest_first)
     first = asked["before"] is None and asked["after"] is None
     counted = tally(asked, found if newest_first else None) if first else None
+    newer, older = (last.newer, found.older) if upwards else (found.newer, last.older)
     kept = {name: query[name] for name in form.fields if name not in ("before", "after") and query.get(name)}
     kept |= {name: in_utc(asked[name]) for name in ("since", "until") if asked[name]}
     return Timeline(
         form,
-        [row(message) for message in in_time],
+        [row(message, others=groups.get(message.pk, ())) for message in in_time],
         newest_first,
-        newer=None if found.newer is None else urlencode({**kept, "after": found.newer}),
-        older=None if found.older is None else urlencode({**kept, "before": found.older}),
+        newer=None if newer is None else urlencode({**kept, "after": newer}),
+        older=None if older is None else urlencode({**kept, "before": older}),
         filtered=bool(kept.keys() - {"order"}),
-        looked_at=found.looked_at,
-        until=found.until,
+        looked_at=last.looked_at,
+        until=last.until,
         expected=None if session else expected(asked, clock.utcnow()),
         tally=counted,
         facets=_facets(counted, kept) if counted else [],
+        session=session,
     )
 
 

@@ -11,6 +11,7 @@ from django.urls import reverse
 from mcp_app.console.access import SESSIONS
 from mcp_app.console.history import related
 from mcp_app.console.line import Line
+from mcp_app.console.naming import name_lines
 from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
 from mcp_app.interface.text import code_point, indented_json, marked, replace_hidden
 from mcp_app.models import Call, Message
@@ -24,6 +25,7 @@ LONGEST_SHOWN = 200_000
 def detail(line: Line, user: Any) -> dict[str, Any]:
     """Return everything about one line as JSON data."""
     others = related(line)
+    name_lines([line, *others])
     running = line.kind in ("running", "waiting") and not any(_answers(other) for other in others)
     request = request_of(line) if running else None
     return {

@@ -15,13 +15,14 @@ from typing import Any
 import orjson
 from django.db import Error as DatabaseFault
 
+from mcp_app.auth.principal_names import CallerName
 from mcp_app.console.history import opened_clients
 from mcp_app.console.line import Line, lines_of
+from mcp_app.console.naming import Names, Unnamed, look_up, name_lines, unnamed
 from mcp_app.console.session_rows import opened_row
 from mcp_app.console.viewer import Viewer
 from mcp_app.database import clock
 from mcp_app.database.queries import aquery
-from mcp_app.interface.clients import client_names
 from mcp_app.interface.text import marked
 from mcp_app.message_log.log import PENDING_MARKS
 from mcp_app.message_log.pending import RequestKey, is_answer, stored_requests
@@ -36,6 +37,8 @@ RETRY_SECONDS = 1.0
 SAY_SECONDS = 5.0
 MOST_PROCESSES = 1_000
 MOST_CLIENTS = MOST_PENDING = 10_000
+# Seconds after which names of callers and tools are looked up again.
+NAMED_SECONDS = 60.0
 AWAY = "Redis is away: nothing new can be shown until it is back."
 FULL = "No worker writes the message log down: nothing new can be shown until one does."
 
@@ -60,8 +63,11 @@ class Feed:
         # Requests without an answer, so that pages learn of an answer that does not match their search.
         self._pending: OrderedDict[RequestKey, None] = OrderedDict()
         self._since = 0.0
-        # Client names by session id, for searches by client.
+        # Names by principal, tool and session. Callers and tools are looked up again after a time.
+        self._callers: dict[str, CallerName] = {}
+        self._tools: dict[str, int] = {}
         self._clients: OrderedDict[str, str] = OrderedDict()
+        self._forget_at = 0.0
 
     async def join(self, viewer: Viewer) -> None:
         """Start to pass new lines to a viewer. Raises StreamsError."""
@@ -153,14 +159,16 @@ class Feed:
             log.warning("A log batch could not be shown: %s", error)
             self._missed_by_all(1)
             return
+        opening = [fact for fact in facts if fact.get("fact") == "session.opened"]
+        await self._name(lines, opened_clients(batch), {str(fact["principal"]) for fact in opening})
+        # Counted directly before the lines, so that pages show both together.
         self._missed_by_all(missed)
-        await self._name(lines, opened_clients(batch))
         self._track(lines)
         seen: dict[str, dict[str, Any]] = {}
         for line in lines:
             if line.session and line.direction == "in":
                 seen[line.session] = {"at": line.at * 1000, "process": marked(line.process)}
-        opened = [opened_row(fact) for fact in facts if fact.get("fact") == "session.opened"]
+        opened = [opened_row(fact, self._callers) for fact in opening]
         ended = [
             {"id": str(fact["session"]), "reason": marked(fact.get("reason", ""))}
             for fact in facts
@@ -175,18 +183,29 @@ class Feed:
             elif own := [each for each in ended if each["id"] == viewer.session]:
                 viewer.queue_data("ended", own)
 
-    async def _name(self, lines: list[Line], opened: dict[str, str]) -> None:
-        """Set the client name of each line, if a viewer's search needs it."""
+    async def _name(self, lines: list[Line], opened: dict[str, str], openers: set[str]) -> None:
+        """Set the names in the lines, and look up those of the users who opened sessions."""
         self._clients.update(opened)
-        if any(viewer.asks_for_client for viewer in self._viewers):
-            sessions = {line.session for line in lines if line.session}
-            if unknown := sessions - self._clients.keys():
-                try:
-                    self._clients.update(await aquery(client_names, unknown))
-                except DatabaseFault as error:
-                    log.warning("The clients of new messages could not be looked up: %s", error)
-            for line in lines:
-                line.client = self._clients.get(line.session, "")
+        now = clock.timestamp()
+        if now > self._forget_at or len(self._callers) + len(self._tools) > MOST_CLIENTS:
+            self._callers.clear()
+            self._tools.clear()
+            self._forget_at = now + NAMED_SECONDS
+        wanted = unnamed(lines)
+        missing = Unnamed(
+            (wanted.principals | openers) - self._callers.keys(),
+            wanted.sessions - self._clients.keys(),
+            wanted.tools - self._tools.keys(),
+        )
+        if any(missing):
+            try:
+                found = await aquery(look_up, missing)
+                self._callers.update(found.callers)
+                self._clients.update(found.clients)
+                self._tools.update(found.tools)
+            except DatabaseFault as error:
+                log.warning("The names in new messages could not be looked up: %s", error)
+        name_lines(lines, Names(self._callers, self._clients, self._tools))
         while len(self._clients) > MOST_CLIENTS:
             self._clients.popitem(last=False)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 
-from mcp_app.interface.summary import summary
+from mcp_app.auth.principal_names import CallerName
+from mcp_app.interface.summary import asked_name, summary
 from mcp_app.interface.text import marked
 from mcp_app.message_log.pending import RequestKey, key_of, unanswered
 from mcp_app.models import Message
@@ -30,6 +31,7 @@ class Line:
         "_text",
         "answer",
         "at",
+        "caller",
         "client",
         "direction",
         "exception",
@@ -49,6 +51,7 @@ class Line:
         "session",
         "skipped",
         "target",
+        "tool",
     )
 
     def __init__(
@@ -88,8 +91,10 @@ class Line:
         self.refusal = refusal
         self.incident = incident
         self.exception = exception
-        # Set by the feed only if a search needs it. The line itself contains only the session's id.
+        # Looked up for the lines that are shown. The line itself contains only ids and the tool's name.
         self.client = ""
+        self.caller: CallerName | None = None
+        self.tool: int | None = None
         # Set by the feed: True if a mark of the same request may be shown.
         self.replaces_mark = False
         self._encoded = b""
@@ -140,6 +145,13 @@ class Line:
             "key": self.key,
             "session": marked(self.session or ""),
             "who": marked(self.principal),
+            "user": marked(str(self.caller._replace(credential="")))
+            if self.caller
+            else marked(self.principal),
+            "credential": marked(self.caller.credential) if self.caller else "",
+            "client": marked(self.client[:60]),
+            "tool": self.tool,
+            "asked": marked(asked_name(self.method, self.target, self.payload)),
             "at": self.at * 1000,
             "dir": "in" if self.direction == Message.Direction.IN else "out",
             "kind": marked(self.kind),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Q
 
 from mcp_app import conf
+from mcp_app.auth.principal_names import CallerName, caller_names
 from mcp_app.database import clock
 from mcp_app.interface.text import marked
 from mcp_app.models import Call, Session
@@ -35,7 +37,8 @@ def session_rows(words: str = "", state: str = "open") -> tuple[list[dict[str, A
         )
     rows = list(found.order_by("-last_seen_at")[: MOST + 1])
     calls = background_calls([row.pk for row in rows])
-    return [session_row(row, calls.get(row.pk, 0)) for row in rows[:MOST]], len(rows) > MOST
+    names = caller_names({row.principal for row in rows})
+    return [session_row(row, names, calls.get(row.pk, 0)) for row in rows[:MOST]], len(rows) > MOST
 
 
 def background_calls(sessions: list[str]) -> dict[str, int]:
@@ -45,13 +48,14 @@ def background_calls(sessions: list[str]) -> dict[str, int]:
     return dict(counted)
 
 
-def session_row(session: Session, calls: int = 0) -> dict[str, Any]:
+def session_row(session: Session, names: Mapping[str, CallerName], calls: int = 0) -> dict[str, Any]:
     """Return the row of a stored session. ``calls`` is the number of its background calls."""
     return _row(
         session_id=session.pk,
         client=f"{session.client_name} {session.client_version}",
         version=session.protocol_version,
         principal=session.principal,
+        name=names.get(session.principal),
         address=session.address,
         created=_milliseconds(session.created_at),
         seen=_milliseconds(session.last_seen_at),
@@ -61,13 +65,14 @@ def session_row(session: Session, calls: int = 0) -> dict[str, Any]:
     )
 
 
-def opened_row(fact: dict[str, Any]) -> dict[str, Any]:
+def opened_row(fact: dict[str, Any], names: Mapping[str, CallerName]) -> dict[str, Any]:
     """Return the row of a new session from the "session.opened" fact of the message log."""
     return _row(
         session_id=str(fact["session"]),
         client=f"{fact['client_name']} {fact['client_version']}",
         version=str(fact["version"]),
         principal=str(fact["principal"]),
+        name=names.get(str(fact["principal"])),
         address=str(fact["address"]),
         created=float(fact["at"]) * 1000,
         seen=float(fact["at"]) * 1000,
@@ -83,6 +88,7 @@ def _row(
     client: str,
     version: str,
     principal: str,
+    name: CallerName | None,
     address: str,
     created: float | None,
     seen: float | None,
@@ -95,6 +101,8 @@ def _row(
         "client": marked(client.strip()[:120] or "(no name)"),
         "version": marked(version),
         "who": marked(principal),
+        "user": marked(str(name._replace(credential=""))) if name else marked(principal),
+        "credential": marked(name.credential) if name else "",
         "address": marked(address),
         "created": created,
         "seen": seen,

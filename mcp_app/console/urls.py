@@ -23,7 +23,6 @@ app_name = "mcp_console"
 urlpatterns = [
     path("", views.sessions, name="sessions"),
     path("sessions.json", views.sessions_now, name="sessions_now"),
-    path("names.json", views.names, name="names"),
     path("messages/", views.messages, name="messages"),
     path("messages/lines.json", views.lines, name="lines"),
     path("messages/one.json", views.message, name="message"),

@@ -7,22 +7,32 @@ from typing import Any
 
 import orjson
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseRedirect,
+    JsonResponse,
+    StreamingHttpResponse,
+)
 from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.http import require_POST, require_safe
 
 from mcp_app.auth.permissions import PermissionMissing
-from mcp_app.auth.principal_names import principal_names
+from mcp_app.auth.principal_names import caller_names
 from mcp_app.console import history
 from mcp_app.console.access import MESSAGES, SESSIONS
 from mcp_app.console.detail import block, detail, running_calls
 from mcp_app.console.download import TYPES, written
+from mcp_app.console.naming import name_lines
 from mcp_app.console.session_rows import background_calls, session_row, session_rows
 from mcp_app.execution.services import cancel_request
-from mcp_app.interface.clients import client_names
+from mcp_app.interface.links import page_patterns
 from mcp_app.interface.text import marked
 from mcp_app.message_log.pages import tally
-from mcp_app.message_log.search.language import DIRECTIONS, KEYS, STATUS, parse
+from mcp_app.message_log.search.language import KEYS, parse
 from mcp_app.models import Session
 from mcp_app.observability.incidents import StoredException
 from mcp_app.protocol.messages.methods import every_method
@@ -31,7 +41,8 @@ from mcp_app.sessions.services import end_session_now
 
 View = Callable[..., HttpResponseBase]
 LONGEST_ID = 64
-MOST_NAMES = 100
+# Parameters of the former page of live messages, and those of the log.
+FORMER = {"search": "q", "dir": "direction", "method": "method", "message": "message"}
 
 
 def _for(*permissions: str) -> Callable[[View], View]:
@@ -66,8 +77,8 @@ def _page(request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
 @_for(SESSIONS)
 @require_safe
 def sessions(request: HttpRequest) -> HttpResponse:
-    """Show the live list of sessions."""
-    return TemplateResponse(request, "mcp_console/sessions.html", _page(request, "Live sessions"))
+    """Redirect the former address of the live list of sessions."""
+    return HttpResponseRedirect(f"{reverse('admin:mcp_app_session_changelist')}?live=1")
 
 
 @_for(SESSIONS)
@@ -78,23 +89,13 @@ def sessions_now(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"rows": rows, "more": more})
 
 
-@_for()
-@require_safe
-def names(request: HttpRequest) -> HttpResponse:
-    """Return names as JSON: of principals such as ``ada · laptop``, and of sessions' clients."""
-    if not (request.user.has_perm(SESSIONS) or request.user.has_perm(MESSAGES)):
-        raise PermissionMissing(SESSIONS, MESSAGES)
-    found = principal_names(request.GET.getlist("who")[:MOST_NAMES])
-    asked = [each for each in request.GET.getlist("session")[:MOST_NAMES] if len(each) <= LONGEST_ID]
-    clients = {f"session:{each}": name[:60] for each, name in client_names(asked).items()}
-    return JsonResponse({marked(who): marked(name) for who, name in {**found, **clients}.items()})
-
-
 @_for(MESSAGES)
 @require_safe
 def messages(request: HttpRequest) -> HttpResponse:
-    """Show the messages of all sessions, live."""
-    return _messages(request, "Live messages", "", None)
+    """Redirect the former address of the live messages, with its search."""
+    asked = {name: request.GET[former] for former, name in FORMER.items() if request.GET.get(former)}
+    query = urlencode({"live": "1", **asked})
+    return HttpResponseRedirect(f"{reverse('admin:mcp_app_message_changelist')}?{query}")
 
 
 @_for(MESSAGES, SESSIONS)
@@ -108,7 +109,20 @@ def session(request: HttpRequest, session_id: str) -> HttpResponse:
         return TemplateResponse(request, "mcp_console/no_session.html", context, status=404)
     client = marked(row.client_name[:60]) if row is not None else ""
     title = f"Session of {client}" if client else "Session"
-    return _messages(request, title, session_id[:LONGEST_ID], row, state)
+    context = _page(
+        request,
+        title,
+        session_id=session_id[:LONGEST_ID],
+        session=session_row(row, caller_names([row.principal])) if row is not None else None,
+        state=state,
+        search=request.GET.get("q", request.GET.get("search", "")),
+        # Records of stateless clients are not sessions and cannot be ended.
+        can_end=request.user.has_perm("mcp_app.change_session") and not session_id.startswith(CLIENT_RECORD),
+        methods=every_method(),
+        keys=KEYS,
+        pages=page_patterns(request.user),
+    )
+    return TemplateResponse(request, "mcp_console/session.html", context)
 
 
 def _state_of(row: Session | None, session_id: str) -> str:
@@ -118,25 +132,6 @@ def _state_of(row: Session | None, session_id: str) -> str:
     return "not stored yet" if history.waits_to_be_stored(session_id) else ""
 
 
-def _messages(
-    request: HttpRequest, title: str, session_id: str, row: Session | None, state: str = ""
-) -> HttpResponse:
-    context = _page(
-        request,
-        title,
-        session_id=session_id,
-        session=session_row(row) if row is not None else None,
-        state=state,
-        search=request.GET.get("search", ""),
-        # Records of stateless clients are not sessions and cannot be ended.
-        can_end=request.user.has_perm("mcp_app.change_session") and not session_id.startswith(CLIENT_RECORD),
-        methods=every_method(),
-        keys=KEYS,
-        values={"status": STATUS, "dir": DIRECTIONS},
-    )
-    return TemplateResponse(request, "mcp_console/messages.html", context)
-
-
 @_for(MESSAGES, SESSIONS)
 @require_safe
 def session_now(request: HttpRequest, session_id: str) -> HttpResponse:
@@ -144,7 +139,7 @@ def session_now(request: HttpRequest, session_id: str) -> HttpResponse:
     row = Session.objects.filter(pk=session_id).first()
     if row is None:
         return JsonResponse({"session": None, "calls": []})
-    shown = session_row(row, background_calls([row.pk]).get(row.pk, 0))
+    shown = session_row(row, caller_names([row.principal]), background_calls([row.pk]).get(row.pk, 0))
     return JsonResponse({"session": shown, "calls": running_calls(row.pk)})
 
 
@@ -166,6 +161,7 @@ def lines(request: HttpRequest) -> HttpResponse:
     # The lines are in order of arrival. They must be sorted by time, because processes flush their lines at
     # different times.
     in_time = sorted(found.lines, key=lambda line: line.at)
+    name_lines(in_time)
     rows = b"[" + b",".join(line.encoded for line in in_time) + b"]"
     asked = {"search": search, "session": session_id}
     newest = not before and not around and search.terms and not search.problems

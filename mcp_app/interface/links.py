@@ -38,6 +38,17 @@ def caller_pages(user: Any, principal: str) -> CallerPages:
     )
 
 
+def page_patterns(user: Any) -> dict[str, str]:
+    """Return the addresses of pages that the user may open, with "ID" in the place of the primary key."""
+    pages = {
+        "user": user_page(user, "ID"),
+        "key": key_page(user, "ID"),
+        "client": _page(user, "mcp_oauth.client", "ID"),
+        "tool": _page(user, "mcp_app.tool", "ID"),
+    }
+    return {name: address for name, address in pages.items() if address}
+
+
 def user_page(user: Any, pk: Any) -> str | None:
     """Return the page of another user."""
     return _page(user, get_user_model()._meta.label_lower, pk)

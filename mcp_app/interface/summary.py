@@ -29,6 +29,16 @@ def summary(kind: str, method: str, payload: str, answer: str, outcome: str) -> 
     return ""
 
 
+def asked_name(method: str, target: str, payload: str) -> str:
+    """Return the name that a call of an unknown tool asked for, or "" for other messages."""
+    if target or method != "tools/call":
+        return ""
+    message = _object(payload)
+    params = message.get("params") if message is not None else None
+    name = params.get("name") if isinstance(params, dict) else None
+    return _cut(name) if isinstance(name, str) else ""
+
+
 def _params(method: str, params: dict[str, Any]) -> str:
     match method:
         case "notifications/progress":

@@ -32,4 +32,5 @@ def mcp_saved_searches(context: template.Context, parameter: str, text: str) -> 
         "longest": LONGEST_NAME,
         "url": reverse("admin:mcp_app_message_searches"),
         "back": request.path,
+        "live": "live" in request.GET,
     }

@@ -1,10 +1,11 @@
-"""The format of durations on all pages."""
+"""The format of durations and of times of day on all pages."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from django import template
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 register = template.Library()
@@ -12,11 +13,13 @@ register = template.Library()
 
 @register.filter
 def took(milliseconds: float) -> str:
-    """Format milliseconds as ``1.5 ms``, ``3.2 s`` or ``2 min 06 s``."""
+    """Format milliseconds as ``<0.1 ms``, ``1.5 ms``, ``3.2 s`` or ``2 min 06 s``, as the live log does."""
     # Imported late: Unfold loads tag libraries while the admin is still being imported.
     from mcp_app.admin.markup import span
 
-    return f"{milliseconds:.1f} ms" if milliseconds < 1_000 else span(timedelta(milliseconds=milliseconds))
+    if milliseconds < 0.1:
+        return "<0.1 ms"
+    return f"{milliseconds:.1f} ms" if milliseconds < 10 else span(timedelta(milliseconds=milliseconds))
 
 
 @register.filter
@@ -25,3 +28,10 @@ def ago(at: datetime) -> SafeString:
     from mcp_app.admin.markup import relative
 
     return relative(at)
+
+
+@register.filter
+def clock(at: datetime) -> str:
+    """Return the time of day with milliseconds, in the current time zone."""
+    local = timezone.localtime(at)
+    return f"{local:%H:%M:%S}.{local.microsecond // 1_000:03d}"

@@ -43,7 +43,7 @@ def _row(line: dict[str, Any], models: dict[str, dict[str, Any]]) -> dict[str, A
     address = str(line["link"])
     return {
         "object_name": slugify(line["title"]),
-        **models.pop(address, {"add_url": None, "view_only": True}),
+        **models.pop(address.partition("?")[0], {"add_url": None, "view_only": True}),
         "name": line["title"],
         "admin_url": address,
     }

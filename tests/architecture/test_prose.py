@@ -48,6 +48,8 @@ def linted(path: Path, lines: Iterable[tuple[int, str]]) -> list[str]:
     if not by_number:
         return []
     text = "\n".join(" · ".join(by_number[number]) for number in range(1, max(by_number) + 1))
+    if not text.strip():
+        return []
     found = LintFile(name_of(path), text).lint(CONFIG)
     return [f"{name_of(path)}:{item.pos[0]} {item.check_result.message}" for item in found]
 

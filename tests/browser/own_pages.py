@@ -88,7 +88,7 @@ print(json.dumps({
         "draft-list": "/admin/mcp_app/draft/",
         "app": "/admin/mcp_app/",
         "password": "/admin/password_change/",
-        "console": "/console/",
-        "console-messages": "/console/messages/",
+        "console": "/admin/mcp_app/session/?live=1",
+        "console-messages": "/admin/mcp_app/message/?live=1",
         "console-session": f"/console/sessions/{0:032x}/",
     }

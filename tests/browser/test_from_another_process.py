@@ -116,7 +116,7 @@ def test_edit_is_drafted_published_and_rolled_back_for_a_client(
 
 
 def test_console_call_is_replayed_and_compared_in_the_bench(visitor: Visitor, server: LiveServer) -> None:
-    page = visitor.goto("/console/")
+    page = visitor.goto("/admin/mcp_app/session/?live=1")
     expect(page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
     with _client(server, "legacy") as client:
         row = page.locator("#mcp-rows tr", has_text="mcp").first

@@ -174,7 +174,7 @@ def see_whether_all_is_well(at: Operator) -> None:
 
 @task(2)
 def find_why_a_session_failed(at: Operator) -> None:
-    at.follow("Live sessions", "Orion Desktop 1")
+    at.follow("Sessions", "Orion Desktop 1")
     expect(at.page.locator("h1, title").filter(has_text="Orion Desktop").first).to_be_attached()
     expect(at.page.locator("[data-fact=who]")).to_have_text("root · desk")
     expect(at.lines("Division by zero has no value.").first).to_be_visible(timeout=SLOW)
@@ -182,7 +182,7 @@ def find_why_a_session_failed(at: Operator) -> None:
 
 @task(2)
 def follow_a_session_live(at: Operator) -> None:
-    at.follow("Live sessions", "Orion Desktop 1")
+    at.follow("Sessions", "Orion Desktop 1")
     expect(at.page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
     for number in range(40):
         at.orion.tool("echo", text=f"{at.mine} {number}")
@@ -195,7 +195,7 @@ def follow_a_session_live(at: Operator) -> None:
 def cancel_a_running_call(at: Operator) -> None:
     asked = {"name": "count", "arguments": {"to": 600, "delay_seconds": 0.1}, "_meta": {"progressToken": "p"}}
     with closing(at.client(f"Vega {at.mine}")) as vega, vega.open_call("tools/call", asked) as stream:
-        at.follow("Live sessions", f"Vega {at.mine} 1")
+        at.follow("Sessions", f"Vega {at.mine} 1")
         at.hands.press(at.page.locator("#mcp-running").get_by_role("button", name="Cancel"))
         at.hands.press(at.button("Cancel the call"))
         assert "error" in stream.messages(60)[-1]
@@ -204,7 +204,7 @@ def cancel_a_running_call(at: Operator) -> None:
 @task(4)
 def end_a_session(at: Operator) -> None:
     with closing(at.client(f"Lyra {at.mine}")) as lyra:
-        at.follow("Live sessions", f"Lyra {at.mine} 1")
+        at.follow("Sessions", f"Lyra {at.mine} 1")
         at.hands.press(at.page.locator("#mcp-end"))
         at.hands.press(at.button("End the session"))
         expect(at.page.locator("#mcp-state")).to_have_text("ended")
@@ -213,7 +213,7 @@ def end_a_session(at: Operator) -> None:
 
 @task(2)
 def find_slow_calls_of_a_tool(at: Operator) -> None:
-    at.follow("Live messages")
+    at.follow("Log")
     at.hands.write(at.page.locator("#mcp-search"), "tool:count ms:>1s kind:request")
     expect(at.lines("count").first).to_be_visible(timeout=SLOW)
     expect(at.lines("echo")).to_have_count(0)
@@ -221,7 +221,7 @@ def find_slow_calls_of_a_tool(at: Operator) -> None:
 
 @task(2)
 def read_a_request_beside_its_answer(at: Operator) -> None:
-    at.follow("Live messages")
+    at.follow("Log")
     at.hands.pick_line(at.lines("Division by zero").last)
     texts = at.page.locator(".mcp-texts > div")
     expect(texts).to_have_count(2)
@@ -233,7 +233,7 @@ def read_a_request_beside_its_answer(at: Operator) -> None:
 
 @task(4)
 def replay_a_call_in_the_bench(at: Operator) -> None:
-    at.follow("Live messages")
+    at.follow("Log")
     at.hands.pick_line(at.lines("Division by zero").last)
     at.press(at.link("Replay"))
     at.hands.press(at.button("Run"))
@@ -568,14 +568,14 @@ def read_the_p95_of_this_week(at: Operator) -> None:
 
 @task(7)
 def save_a_search_and_open_it_again(at: Operator) -> None:
-    at.follow("Live messages")
+    at.follow("Log")
     at.hands.write(at.page.locator("#mcp-search"), "tool:calculate status:error")
     expect(at.page.locator("#mcp-hits")).to_contain_text("match", timeout=SLOW)
     at.hands.press(at.page.locator("summary", has_text="Save this search"))
     at.hands.write(at.page.locator("#mcp-search-name"), f"wrong sums {at.mine}")
     at.press(at.button("Save"))
     expect(at.page.locator("#mcp-search")).to_have_value("tool:calculate status:error")
-    at.follow("Live messages", f"wrong sums {at.mine}")
+    at.follow("Log", f"wrong sums {at.mine}")
     expect(at.page.locator("#mcp-search")).to_have_value("tool:calculate status:error")
     expect(at.lines("Division by zero has no value.").first).to_be_visible(timeout=SLOW)
 
@@ -648,10 +648,10 @@ def test_question_mark_shows_the_keyboard_shortcuts(visit_here: Visit) -> None:
     visitor = visit_here()
     page = visitor.goto("/admin/")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog")).to_contain_text("to the search of this page")
+    expect(page.get_by_role("dialog")).to_contain_text("search field of this page")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    visitor.goto("/console/messages/")
+    visitor.goto("/admin/mcp_app/message/?live=1")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("choose a message")
     page.keyboard.press("Escape")

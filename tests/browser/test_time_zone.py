@@ -74,7 +74,9 @@ def test_every_page_shows_the_zone_and_the_console_uses_it(
     zone(page).click()
     picture(page, f"zone-{scheme}-{width}")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    visitor.goto("/console/messages/?search=id:zoned%20since:2026-03-01T20:30%20until:2026-03-01T20:30")
+    visitor.goto(
+        "/admin/mcp_app/message/?live=1&q=id:zoned%20since:2026-03-01T20:30%20until:2026-03-01T20:30"
+    )
     line = page.locator("#mcp-lines .mcp-line")
     expect(line.locator("time")).to_have_text(re.compile(r"^20:30:05\.\d{3}$"))
     expect(page.locator("#mcp-lines .mcp-gap")).to_have_text("2026-03-01")

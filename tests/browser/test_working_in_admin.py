@@ -372,7 +372,7 @@ def test_shortcuts_focus_the_log_search_and_messages(visit: Visit) -> None:
         page.keyboard.press("m")
         expect(page.locator(".mcp-message > summary").first).to_be_focused()
         page.keyboard.press("?")
-        expect(page.get_by_role("dialog", name="Keys")).to_contain_text("to the messages of this page")
+        expect(page.get_by_role("dialog", name="Keys")).to_contain_text("go to the messages of this page")
     page = visitor.goto("/admin/mcp_app/message/?q=duration:5")
     problem = page.get_by_role("alert")
     expect(problem).to_contain_text("There is no key “duration”")

@@ -33,8 +33,8 @@ from mcp_app.models import Message, SavedSearch
 
 # Limits the length of the page, because administrators may share any number of searches.
 MOST_LISTED: Final = 500
-# Query parameters that contain a search, on the pages that link to this page.
-PARAMETERS: Final = ("q", "search")
+# The query parameter with the search, on the pages that link to this page.
+PARAMETER: Final = "q"
 
 
 class SavedSearches(ModelAdmin[Message]):
@@ -67,7 +67,7 @@ class SavedSearches(ModelAdmin[Message]):
             "own": [row for row in rows if row.user_id == request.user.pk],
             "others": [row for row in rows if row.user_id != request.user.pk],
             "may_share": request.user.has_perm(SHARES),
-            "live_url": _live(),
+            "has_live": _is_live_served(),
             "longest": LONGEST_NAME,
             "longest_text": LONGEST,
             "most": MOST,
@@ -75,13 +75,12 @@ class SavedSearches(ModelAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/searches.html", context)
 
     def search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Redirect to the results of a search, in the log or, with ``?in=console``, in the live console."""
+        """Redirect to the results of a search in the log. With ``?in=console``, the log is live."""
         search = self._found(request, pk)
         if search is None:
             return self._missing(request)
-        live = _live() if request.GET.get("in") == "console" else ""
-        page, parameter = (live, "search") if live else (self.page_url("changelist"), "q")
-        return HttpResponseRedirect(f"{page}?{urlencode({parameter: search.text})}")
+        live = {"live": "1"} if request.GET.get("in") == "console" and _is_live_served() else {}
+        return HttpResponseRedirect(f"{self.page_url('changelist')}?{urlencode({**live, 'q': search.text})}")
 
     def rename_search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Rename one of the user's saved searches."""
@@ -137,9 +136,10 @@ class SavedSearches(ModelAdmin[Message]):
             self.message_user(request, marked(" ".join(error.messages)), messages.ERROR)
         if not url_has_allowed_host_and_scheme(following, {request.get_host()}, request.is_secure()):
             return HttpResponseRedirect(self.page_url("searches"))
-        parameter = request.POST.get("parameter", "")
-        asked = urlencode({parameter: text[:LONGEST]}) if parameter in PARAMETERS and text else ""
-        return HttpResponseRedirect(f"{following.partition('?')[0]}?{asked}")
+        asked = {"live": "1"} if request.POST.get("live") else {}
+        if text and request.POST.get("parameter", "") == PARAMETER:
+            asked[PARAMETER] = text[:LONGEST]
+        return HttpResponseRedirect(f"{following.partition('?')[0]}?{urlencode(asked)}")
 
     def _altered(
         self, request: HttpRequest, pk: int, alter: Callable[[SavedSearch], str | None], done: str
@@ -172,9 +172,9 @@ class SavedSearches(ModelAdmin[Message]):
         return HttpResponseRedirect(self.page_url("searches"))
 
 
-def _live() -> str:
-    """Return the address of the console's messages, or "" if the console has no URL."""
+def _is_live_served() -> bool:
+    """Return True if the project serves the live console."""
     try:
-        return reverse("mcp_console:messages")
+        return bool(reverse("mcp_console:messages"))
     except NoReverseMatch:
-        return ""
+        return False

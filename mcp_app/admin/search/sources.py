@@ -37,8 +37,8 @@ LEAST_MENTIONED: Final = 3
 PAGES: Final = (
     ("Figures", "admin:mcp_app_message_figures", "mcp_app.view_message"),
     ("Errors", "admin:mcp_app_message_errors", "mcp_app.view_message"),
-    ("Live messages", "mcp_console:messages", "mcp_app.view_message"),
-    ("Live sessions", "mcp_console:sessions", "mcp_app.view_session"),
+    ("Log", "admin:mcp_app_message_changelist", "mcp_app.view_message"),
+    ("Sessions", "admin:mcp_app_session_changelist", "mcp_app.view_session"),
     ("Connect a client", "mcp_connect", ""),
 )
 

@@ -21,13 +21,15 @@ from mcp_app.admin.figures.table import as_csv
 from mcp_app.admin.figures.triage import ErrorTriage, triage_part
 from mcp_app.admin.long_lists import name_callers, name_clients
 from mcp_app.admin.personal.saved_searches import SavedSearches
-from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
+from mcp_app.admin.timeline import LONGEST_SHOWN, filters_of, row, timeline, trace_of
+from mcp_app.admin.traffic.live import LIVE, can_go_live, live_context
 from mcp_app.catalogue.access import obstacle_of
-from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
+from mcp_app.interface.links import CALLED, call_page, page_patterns, refused_tool, replay_page, tool_page
 from mcp_app.interface.text import marked
 from mcp_app.message_log.counts.error_groups import kind_of
 from mcp_app.message_log.pages import ERRORS
-from mcp_app.models import Call, ErrorGroup, Message, Session
+from mcp_app.message_log.search.language import KEYS
+from mcp_app.models import Call, ErrorGroup, Message, Session, Tool
 from mcp_app.protocol.messages.methods import every_method
 
 
@@ -89,7 +91,7 @@ class MessageAdmin(ErrorTriage, SavedSearches, RowPageAdmin[Message]):
             self.message_user(request, "This error is no longer stored.", messages.WARNING)
             return HttpResponseRedirect(self.page_url("errors"))
         error = error_page(group)
-        _name(row.message for row in error.messages)
+        _name((row.message for row in error.messages), request.user)
         context = {
             **self.object_context(request, f"Error in {marked(group.tool or group.method)[:60]}"),
             "error": error,
@@ -109,18 +111,23 @@ class MessageAdmin(ErrorTriage, SavedSearches, RowPageAdmin[Message]):
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        found = timeline(request.GET)
-        _name(row.message for row in found.rows)
+        switchable = can_go_live(request, "mcp_app.view_message")
+        live = switchable and LIVE in request.GET
+        found = filters_of(request.GET) if live else timeline(request.GET)
+        _name((row.message for row in found.rows), request.user)
         context = {
-            **self.object_context(request, "Messages"),
-            "opts": self.opts,
+            **self.object_context(request, "Log"),
             "timeline": found,
             "methods": every_method(),
+            "keys": KEYS,
             "across_sessions": True,
             "opens_sessions": self.may_open(request, Session),
+            "can_go_live": switchable,
+            **(live_context(request) if live else {}),
             **(extra_context or {}),
         }
-        return TemplateResponse(request, "mcp_admin/messages.html", context)
+        template = "mcp_console/log.html" if live else "mcp_admin/messages.html"
+        return TemplateResponse(request, template, context)
 
     def row_page(self, request: HttpRequest, message: Message) -> HttpResponse:
         """Show a message in full: its properties, its request and its answer."""
@@ -141,11 +148,17 @@ class MessageAdmin(ErrorTriage, SavedSearches, RowPageAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/message.html", context)
 
 
-def _name(messages: Iterable[Message]) -> None:
-    """Attach the display names of sender and client to each message."""
+def _name(messages: Iterable[Message], user: Any) -> None:
+    """Attach the display names and pages of caller, client and tool to each message."""
     messages = list(messages)
-    name_callers(messages)
+    name_callers(messages, user)
     name_clients(messages)
+    address = page_patterns(user).get("tool", "")
+    called = {message.target for message in messages if message.method == CALLED} if address else set()
+    tools = dict(Tool.objects.filter(name__in=called).values_list("name", "pk")) if called else {}
+    for message in messages:
+        pk = tools.get(message.target) if message.method == CALLED else None
+        vars(message)["tool_url"] = address.replace("ID", str(pk)) if pk else ""
 
 
 def _pages_of(message: Message, user: Any) -> dict[str, str | None]:

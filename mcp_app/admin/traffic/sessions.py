@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import NoReverseMatch, reverse
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import object_button
@@ -16,13 +18,18 @@ from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.list_filters import StateFilter
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.markup import badge
-from mcp_app.admin.timeline import timeline
+from mcp_app.admin.timeline import Timeline, timeline
+from mcp_app.admin.traffic.live import LIVE, can_go_live, live_context
 from mcp_app.auth.api_keys import login_name
 from mcp_app.interface.text import json_text, marked, visible, visible_block
+from mcp_app.message_log.search.language import KEYS
 from mcp_app.models import Session
 from mcp_app.protocol.messages.methods import every_method
 from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now, idle_since, session_states
+
+# States of the live list. Ended sessions stay in the list of open sessions for a minute.
+STATES: Final = (("open", "Open or just ended"), ("idle", "Idle"), ("ended", "Ended"))
 
 
 def state_of(session: Session) -> str:
@@ -63,8 +70,9 @@ class SessionAdmin(LongListAdmin[Session]):
     list_display_links = ("client",)
     list_filter = (SessionStateFilter, VersionFilter, "created_at")
     search_fields = ("id", "client_name", "client_version", "principal", login_name("user"), "address")
-    search_help_text = f"Client, who, address, session id; of the newest {MOST_LISTED:,} sessions."
+    search_help_text = f"Client, user, address, session id; of the newest {MOST_LISTED:,} sessions."
     newest_by = "created_at"
+    change_list_template = "mcp_admin/sessions.html"
     actions = ("end_sessions",)
 
     @admin.display(description="client")
@@ -107,9 +115,31 @@ class SessionAdmin(LongListAdmin[Session]):
         else:
             self.message_user(request, "The session had already ended.", messages.INFO)
 
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the list of sessions, or the live list."""
+        switchable = can_go_live(request, "mcp_app.view_session")
+        if LIVE not in request.GET or not switchable:
+            kept = {name: request.GET[name] for name in ("q", "state") if request.GET.get(name)}
+            live_url = "?" + urlencode({LIVE: "1", **kept}) if switchable else ""
+            asked = request.GET.copy()
+            asked.pop(LIVE, None)  # Django's list would take it for a field.
+            request.GET = asked  # type: ignore[assignment]
+            return super().changelist_view(request, {"live_url": live_url, **(extra_context or {})})
+        context = {
+            **self.object_context(request, "Sessions"),
+            **live_context(request),
+            "search": request.GET.get("q", "")[:200],
+            "state": request.GET.get("state", "open"),
+            "states": STATES,
+        }
+        return TemplateResponse(request, "mcp_console/sessions.html", context)
+
     def row_page(self, request: HttpRequest, session: Session) -> HttpResponse:
         """Show a session with its messages."""
         may_read = request.user.has_perm("mcp_app.view_message")
+        found = timeline(request.GET, session=session.pk) if may_read else None
         context = {
             **self.object_context(
                 request, f"Session of {marked(session.client_name or '(no name)')[:60]}", session
@@ -119,9 +149,21 @@ class SessionAdmin(LongListAdmin[Session]):
             "caller": caller_of(request.user, session.principal),
             "fields": visible_block(json_text(session.fields)),
             "end_url": self.page_url("end", session) + "?from_page=1",
-            "can_watch": request.user.has_perms(["mcp_app.view_session", "mcp_app.view_message"]),
+            "keys": KEYS,
             "can_end": self.has_end_permission(request) and session.ended_at is None,
-            "timeline": timeline(request.GET, session=session.pk) if may_read else None,
+            "timeline": found,
+            "live_url": _live_url(request, session, found) if found else "",
             "methods": every_method(),
         }
         return TemplateResponse(request, "mcp_admin/session.html", context)
+
+
+def _live_url(request: HttpRequest, session: Session, found: Timeline) -> str:
+    """Return the address of the session's live page with the same search, or "" if there is no such page."""
+    if not request.user.has_perms(["mcp_app.view_session", "mcp_app.view_message"]):
+        return ""
+    try:
+        address = reverse("mcp_console:session", args=[session.pk])
+    except NoReverseMatch:
+        return ""
+    return f"{address}?{urlencode({'q': found.text})}" if found.text else address

@@ -62,6 +62,17 @@
     return made;
   }
 
+  // The boxes below a word close when something else is used.
+  document.addEventListener("click", ({ target }) => {
+    for (const menu of document.querySelectorAll("details[data-menu][open]")) if (!menu.contains(target)) menu.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" ? event.target.closest?.("details[data-menu][open]") : null;
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, select, textarea, [contenteditable=true], [role=textbox]")) return;

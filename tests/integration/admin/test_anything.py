@@ -42,7 +42,7 @@ def test_search_finds_every_kind_by_its_identifier(root: Client, seeded: Seed) -
         "API key": seeded.key.prefix,
         "person": seeded.viewer.get_username(),
         "setting": "message_log_days",
-        "page": "Live messages",
+        "page": "Log",
         "resource template": seeded.template.uri_template,
         "document": "finding faults",
     }
@@ -142,6 +142,6 @@ def test_search_finds_oauth_client_by_name_and_metadata_url(root: Client, client
 def test_every_page_has_the_search_box(root: Client, seeded: Seed) -> None:
     pages = [page("tool", "changelist")]
     if HAS_UNFOLD:  # Django's own pages have no place for it.
-        pages += ["/admin/", reverse("mcp_console:messages")]
+        pages += ["/admin/", f"{reverse('admin:mcp_app_message_changelist')}?live=1"]
     for address in pages:
         assert f"anything.js#{reverse('mcp_find')}" in root.get(address).content.decode()

@@ -275,17 +275,11 @@ def test_pages_show_user_and_key_names_instead_of_principals(root: Client, seede
         shown = root.get(address).content.decode()
         assert f'href="{page("apikey", "change", seeded.key.pk)}"' in shown, address
         assert principal in shown, address
-    named = "root · laptop"
-    names = root.get("/console/names.json", {"who": [principal, "loopback", "user:x/key:y"]}).json()
-    assert names == {
-        principal: named,
-        "loopback": "loopback",
-        "user:x/key:y": "user:x/key:y",
-    }
-    asked = {"session": [seeded.session.pk, "nobody's"]}
-    assert root.get("/console/names.json", asked).json() == {
-        f"session:{seeded.session.pk}": seeded.session.client_name
-    }
+    type(seeded.message).objects.filter(session=seeded.session).update(principal=principal)
+    rows = root.get(reverse("mcp_console:lines"), {"session": seeded.session.pk}).json()["rows"]
+    rows += root.get(reverse("mcp_console:sessions_now"), {"search": seeded.session.pk}).json()["rows"]
+    assert {(row["user"], row["credential"]) for row in rows} == {("root", seeded.key.name)}
+    assert {row["client"].partition(" ")[0] for row in rows} == {seeded.session.client_name}
 
 
 def test_queue_row_approves_a_call(root: Client, seeded: Seed) -> None:

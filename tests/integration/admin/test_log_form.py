@@ -24,7 +24,7 @@ def test_search_example_finds_slow_messages(root: Client, seeded: Seed) -> None:
     Message.objects.filter(pk=seeded.message.pk).update(duration_ms=126_468.3)
     rows = root.get(log, {"q": "ms:>5000"}).context["timeline"].rows
     assert [row.message.pk for row in rows] == [seeded.message.pk]
-    assert '<span class="mcp-time">2 min 06 s</span>' in _text(root, f"{log}?q=ms:>5000")
+    assert '<span class="mcp-took">2 min 06 s</span>' in _text(root, f"{log}?q=ms:>5000")
     assert '<span class="mcp-time">2 min 06 s</span>' in _text(
         root, page("message", "change", seeded.message.pk)
     )
@@ -80,7 +80,7 @@ def test_log_facets_filter_by_user_key_and_client(root: Client, seeded: Seed) ->
     Message.objects.filter(session=seeded.session).update(principal=principal)
     log = page("message", "changelist")
     facets = {facet.title: facet.values for facet in root.get(log).context["timeline"].facets}
-    (who,) = [value for value in facets["Who"] if value.title == f"root · {seeded.key.name}"]
+    (who,) = [value for value in facets["User"] if value.title == f"root · {seeded.key.name}"]
     (client,) = [value for value in facets["Client"] if value.title == seeded.session.client_name]
     assert who.number == client.number == 63
     for value in (who, client):

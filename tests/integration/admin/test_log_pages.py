@@ -360,12 +360,13 @@ def test_message_row_shows_summary_user_and_client(root: Client) -> None:
     of_error = page("message", "error", ErrorGroup.objects.get().pk)
     for address, outcomes in ((in_log, [*about]), (of_error, ["tool_error"])):
         text = root.get(address).content.decode()
-        rows = re.findall(r'<span class="mcp-row-more">(.*?)</summary>', text, re.DOTALL)
+        rows = re.findall(r'<span class="mcp-line-text">(.*?)</summary>', text, re.DOTALL)
         for row, outcome in zip(rows, reversed(outcomes), strict=True):
             assert about[outcome] in row
             assert [name for name in ("loopback", "tests") if f"{name}</bdi>" not in row] == []
     shown = root.get(page("session", "change", SESSIONS[0])).content.decode()
-    assert f'mcp-row-bad"><bdi class="mcp-text">{about["tool_error"]}' in shown
+    assert re.search(r'data-tone="bad">', shown)
+    assert f'mcp-line-text"><bdi class="mcp-text">{about["tool_error"]}' in shown
 
 
 def test_message_page_links_client_tool_call_and_bench(root: Client, viewer: Client, seeded: Seed) -> None:
@@ -377,8 +378,8 @@ def test_message_page_links_client_tool_call_and_bench(root: Client, viewer: Cli
         page("session", "change", seeded.session.pk): f"{seeded.session.client_name}</bdi>",
         f"{page('call', 'changelist')}?q={seeded.session.pk}": "its background calls",
         f"{page('tool', 'try', tool)}?message={message.pk}": "Replay",
-        page("call", "change", background.pk): "Its call",
-        page("tool", "change", tool): "Its tool",
+        page("call", "change", background.pk): "View call",
+        page("tool", "change", tool): "View tool",
     }
     found = dict(re.findall(r'<a[^>]* href="([^"]*)">(?:<bdi [^>]*>)?([^<]*(?:</bdi>)?)</a>', text))
     assert {url: found.get(url) for url in links} == links
@@ -386,7 +387,7 @@ def test_message_page_links_client_tool_call_and_bench(root: Client, viewer: Cli
     assert f'id="mcp-address">http://testserver{address}</span>' in text
     assert "Replay</a>" not in viewer.get(address).content.decode()
     plain = root.get(page("message", "change", call(None, 901, method="ping", target="").pk)).content.decode()
-    assert [words for words in ("Replay", "Its tool", "Its call", "<dt>Client") if words in plain] == []
+    assert [words for words in ("Replay", "View tool", "View call", "<dt>Client") if words in plain] == []
 
 
 def test_rare_filters_are_folded_and_recent_periods_are_links(root: Client, seeded: Seed) -> None:
@@ -395,11 +396,11 @@ def test_rare_filters_are_folded_and_recent_periods_are_links(root: Client, seed
 
     found = shown()
     names = [field.name for field in found.fields]
-    assert names == ["q", "target", "principal", "outcome", "since"]
+    assert names == ["q", "target", "principal", "outcome"]
     assert not {*names} & {field.name for field in found.folded}
     assert {*names} | {field.name for field in found.folded} | {"before", "after"} == {*found.form.fields}
-    assert (shown().unfolded, shown(q="ping").unfolded) == (False, False)
-    assert (shown(order="oldest").unfolded, shown(until="x").unfolded) == (True, True)
+    assert (shown().used, shown(q="ping").used) == (0, 0)
+    assert (shown(order="oldest").used, shown(until="x", since="2h").used) == (1, 2)
     asked = {"q": "tool:echo since:3h", "outcome": "ok", "since": "2026-11-20T12:00:00", "until": ""}
     quarter, hour, today = shown(**asked).recent
     assert parse_qs(quarter.url[1:]) == {"q": ["tool:echo since:15m"], "outcome": ["ok"]}
@@ -407,3 +408,55 @@ def test_rare_filters_are_folded_and_recent_periods_are_links(root: Client, seed
     assert [each.chosen for each in again.recent] == [False, True, False]
     assert again.text == "tool:echo since:1h status:ok"
     assert root.get(page("message", "changelist") + today.url).status_code == 200
+
+
+def _notified(count: int, at: float, method: str = "notifications/resources/list_changed") -> list[Any]:
+    return [
+        line(
+            "", session=f"{number:032x}", at=at + number / 100, method=method, target="", outcome="",
+            answer="", ms=None, kind="notification", direction="out", payload=f'{{"method":"{method}"}}',
+        )
+        for number in range(count)
+    ]  # fmt: skip
+
+
+def test_change_that_many_sessions_are_notified_of_is_one_row(root: Client) -> None:
+    Message.objects.all().delete()
+    at = NOON.timestamp()
+    before = [line(str(number), at=at - 9, session=SESSIONS[0]) for number in range(3)]
+    store([*before, *_notified(130, at), *_notified(2, at + 60), line("last", at=at + 61)])
+    log = page("message", "changelist")
+    rows = root.get(log).context["timeline"].rows
+    assert [(row.message.request_id, row.notified) for row in rows] == [
+        ("last", 0), ("", 2), ("", 130), ("2", 0), ("1", 0), ("0", 0),
+    ]  # fmt: skip
+    assert "notified 130 sessions" in root.get(log).content.decode()
+    # Each notification is found by its method, and on the page of its session.
+    every = root.get(log + rows[2].each_url).context["timeline"]
+    assert (every.tally.hits, len(every.rows), {row.notified for row in every.rows}) == (130, 50, {0})
+    of_one = root.get(log, {"session": f"{7:032x}"}).context["timeline"].rows
+    assert [row.notified for row in of_one] == [0]
+
+
+def test_grouped_rows_are_paged_in_both_directions(root: Client) -> None:
+    Message.objects.all().delete()
+    at = NOON.timestamp()
+    calls = [line(str(number), at=at + number, session=SESSIONS[0]) for number in range(80)]
+    store([*calls[:40], *_notified(120, at + 39.5), *calls[40:]])
+    for order in ("", "oldest"):
+        address, seen = f"?order={order}", []
+        while address:
+            shown = root.get(page("message", "changelist") + address).context["timeline"]
+            seen += [row.message.request_id for row in shown.rows if row.message.request_id]
+            following = shown.older if shown.newest_first else shown.newer
+            address = f"?{following}" if following else ""
+        expected = [str(number) for number in range(80)]
+        assert seen == (expected if order else expected[::-1])
+
+
+def test_unknown_tool_row_shows_the_requested_name(root: Client) -> None:
+    payload = json.dumps({"params": {"name": "no_such\u202e", "arguments": {"a": 1}}})
+    store([line("1", target="", outcome="error", payload=payload, session=SESSIONS[0])])
+    text = root.get(page("message", "changelist")).content.decode()
+    assert re.search(r'<span class="mcp-unknown"[^>]*><bdi class="mcp-text">no_such', text)
+    assert "\u202e" not in text

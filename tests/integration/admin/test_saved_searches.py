@@ -41,19 +41,19 @@ def links(answer: Any) -> list[str]:
 def test_log_pages_link_saved_searches(where: str, viewer: Client, seeded: Seed) -> None:
     at, parameter = {
         "log": (page("message", "changelist"), "q"),
-        "console": (reverse("mcp_console:messages"), "search"),
+        "console": (f"{page('message', 'changelist')}?live=1", "live=1&q"),
         "session": (page("session", "change", seeded.session.pk), "q"),
-        "console session": (reverse("mcp_console:session", args=[seeded.session.pk]), "search"),
+        "console session": (reverse("mcp_console:session", args=[seeded.session.pk]), "q"),
     }[where]
     save(viewer, "Echo & more", 'tool:echo "a b"')
-    assert links(viewer.get(at)) == [f"{at}?{parameter}=tool%3Aecho%20%22a%20b%22"]
+    assert links(viewer.get(at)) == [f"{at.partition('?')[0]}?{parameter}=tool%3Aecho%20%22a%20b%22"]
 
 
-@pytest.mark.parametrize("parameter", ["q", "search"])
-def test_saving_a_search_redirects_to_its_results(parameter: str, viewer: Client) -> None:
+@pytest.mark.parametrize("live", ["", "1"])
+def test_saving_a_search_redirects_to_its_results(live: str, viewer: Client) -> None:
     back = page("message", "changelist")
-    answer = save(viewer, "slow", "ms:>1s", next=back, parameter=parameter)
-    assert answer.redirect_chain == [(f"{back}?{parameter}=ms%3A%3E1s", 302)]
+    answer = save(viewer, "slow", "ms:>1s", next=back, parameter="q", live=live)
+    assert answer.redirect_chain == [(f"{back}?{'live=1&' if live else ''}q=ms%3A%3E1s", 302)]
     assert "The search slow was saved." in said(answer)
 
 
@@ -114,7 +114,7 @@ def test_renamed_search_keeps_its_address(viewer: Client, seeded: Seed) -> None:
     assert SavedSearch.objects.get().name == "later name"
     assert viewer.get(address).headers["Location"] == f"{page('message', 'changelist')}?q=client%3Acursor"
     live = viewer.get(address, {"in": "console"}).headers["Location"]
-    assert live == f"{reverse('mcp_console:messages')}?search=client%3Acursor"
+    assert live == f"{page('message', 'changelist')}?live=1&q=client%3Acursor"
 
 
 def test_unshared_searches_of_others_are_hidden(viewer: Client, seeded: Seed) -> None:

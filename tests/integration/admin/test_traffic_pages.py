@@ -182,7 +182,7 @@ def test_request_and_response_are_shown_in_two_panes(root: Client, seeded: Seed)
 @pytest.mark.parametrize(
     ("model", "view", "title"),
     [
-        ("message", "changelist", "Messages"),
+        ("message", "changelist", "Log"),
         ("message", "searches", "Saved searches"),
         ("message", "figures", "Figures"),
         ("message", "errors", "Errors"),

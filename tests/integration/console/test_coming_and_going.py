@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import orjson
+import pytest
 import redis
 
 from mcp_app.console.feed import Feed
@@ -12,6 +13,9 @@ from mcp_app.console.viewer import Viewer
 from mcp_app.message_log.search.language import Search
 from mcp_app.streams import Streams
 from tests.unit.console.lines import encoded, fields
+
+# The feed looks up the names in lines.
+pytestmark = pytest.mark.django_db
 
 ROUNDS = 150
 

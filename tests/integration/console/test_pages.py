@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 import redis
@@ -22,6 +24,7 @@ from tests.samples.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKU
 from tests.unit.console.lines import encoded, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+LOG, SESSIONS = (reverse(f"admin:mcp_app_{model}_changelist") for model in ("message", "session"))
 LINES, ONE, DOWNLOAD = (reverse(f"mcp_console:{name}") for name in ("lines", "message", "download"))
 
 
@@ -39,9 +42,9 @@ def _client(user: Any) -> Client:
 def _pages(session: Session) -> dict[str, str]:
     """Return each address with the permissions it needs."""
     return {
-        reverse("mcp_console:sessions"): "session",
+        f"{LOG}?live=1": "message",
+        f"{SESSIONS}?live=1": "session",
         reverse("mcp_console:sessions_now"): "session",
-        reverse("mcp_console:messages"): "message",
         LINES: "message",
         f"{ONE}?key={Message.objects.latest('pk').pk}": "message",
         reverse("mcp_console:incident", args=["1f2e3d4c"]): "message",
@@ -76,20 +79,74 @@ def test_console_pages_require_their_permissions(held: str, seeded: Seed) -> Non
 
 
 def test_anonymous_requests_redirect_to_login(client: Client, seeded: Seed) -> None:
-    for address in [*_pages(seeded.session), f"{DOWNLOAD}?form=jsonl"]:
+    former = [reverse("mcp_console:sessions"), reverse("mcp_console:messages")]
+    for address in [*_pages(seeded.session), *former, f"{DOWNLOAD}?form=jsonl"]:
         answer = client.get(address)
         assert (answer.status_code, answer["Location"].split("?")[0]) == (302, "/admin/login/"), address
 
 
 @pytest.mark.parametrize(
-    ("name", "title"),
-    [("sessions", "Live sessions"), ("session", "Live sessions"), ("messages", "Live messages")],
+    ("address", "title"),
+    [
+        (LOG, "Log"),
+        (f"{LOG}?live=1", "Log"),
+        (SESSIONS, "Sessions"),
+        (f"{SESSIONS}?live=1", "Sessions"),
+        ("session", "Sessions"),
+    ],
 )
-def test_sidebar_marks_only_the_current_page(name: str, title: str, root: Client, seeded: Seed) -> None:
-    arguments = [seeded.session.pk] if name == "session" else []
-    answer = root.get(reverse(f"mcp_console:{name}", args=arguments))
+def test_sidebar_marks_only_the_current_page(address: str, title: str, root: Client, seeded: Seed) -> None:
+    if address == "session":
+        address = reverse("mcp_console:session", args=[seeded.session.pk])
+    answer = root.get(address)
     items = [item for group in answer.context["sidebar_navigation"] for item in group["items"]]
     assert [item["title"] for item in items if item["active"]] == [title]
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "expected"),
+    [
+        ("messages", "", {"live": ["1"]}),
+        (
+            "messages",
+            "search=tool%3Aecho+a%26b&dir=in&method=ping&message=12&other=1",
+            {
+                "live": ["1"],
+                "q": ["tool:echo a&b"],
+                "direction": ["in"],
+                "method": ["ping"],
+                "message": ["12"],
+            },
+        ),
+        ("sessions", "", {"live": ["1"]}),
+    ],
+)
+def test_former_address_redirects_with_its_search(
+    name: str, query: str, expected: dict[str, list[str]], root: Client
+) -> None:
+    answer = root.get(f"{reverse(f'mcp_console:{name}')}?{query}")
+    page, _, asked = answer.headers["Location"].partition("?")
+    assert (answer.status_code, page) == (302, LOG if name == "messages" else SESSIONS)
+    assert parse_qs(asked) == expected
+    assert root.get(answer.headers["Location"]).status_code == 200
+
+
+@pytest.mark.parametrize("model", ["message", "session"])
+def test_switch_keeps_the_filters(model: str, root: Client, seeded: Seed) -> None:
+    page = LOG if model == "message" else SESSIONS
+    for live in ("", "&live=1"):
+        answer = root.get(f"{page}?q=claude{live}")
+        assert 'role="switch"' in answer.content.decode()
+        assert f'aria-checked="{"true" if live else "false"}"' in answer.content.decode()
+        assert re.search(r'name="q"[^>]*value="claude"|value="claude"[^>]*name="q"', answer.content.decode())
+        assert ("mcp-connection" in answer.content.decode()) is bool(live)
+
+
+def test_log_without_the_console_has_no_switch(root: Client, seeded: Seed) -> None:
+    viewer = _client(seeded.viewer)
+    seeded.viewer.user_permissions.set(seeded.viewer.user_permissions.filter(codename="view_message"))
+    assert 'role="switch"' in viewer.get(LOG).content.decode()
+    assert viewer.get(f"{SESSIONS}?live=1").status_code == 403
 
 
 def test_viewers_get_no_action_buttons_and_cannot_act(seeded: Seed) -> None:

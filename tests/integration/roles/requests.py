@@ -125,7 +125,6 @@ class Requests:
             return f"?message={self._rows.run[model].pk}"
         return {
             "/admin/search/": "?s=tool",
-            "/console/names.json": "?who=user:1",
             "/console/messages/one.json": f"?key={self._rows.seed.message.pk}",
             "/console/messages/download/": "?form=jsonl",
         }.get(path, "")

@@ -18,6 +18,9 @@ from mcp_app.streams import StreamLimits, Streams
 from tests.streams_contract.waiting import until
 from tests.unit.console.lines import encoded, fields
 
+# The feed looks up the names in lines.
+pytestmark = pytest.mark.django_db
+
 
 @pytest.fixture
 async def streams() -> Streams:
@@ -183,7 +186,6 @@ async def test_note_reports_missing_log_worker(feed: Feed, streams: Streams) -> 
     assert (await frame(viewer))["note"] == ""
 
 
-@pytest.mark.django_db
 async def test_page_learns_of_answers_that_do_not_match_its_search(feed: Feed, streams: Streams) -> None:
     now = {"kind": "running"}
     viewer = Viewer()

@@ -2,14 +2,15 @@
 
 import { clock, day, zone } from "../times.js";
 import { lineOf, sign, status } from "./line.js";
-import { client, named } from "./names.js";
+import { caller, client, title } from "./names.js";
 import { byId, cancelling, element, fetched, marked, span } from "./text.js";
 
 export class Detail {
-  constructor(root, { onChoose, onPin, isPinned }) {
+  constructor(root, { onChoose, onPin, isPinned, broadcastOf }) {
     this.root = root;
     this.pane = byId("mcp-detail");
     this.onPin = onPin;
+    this.broadcastOf = broadcastOf;
     this.isPinned = isPinned;
     this.pane.addEventListener("click", (event) => {
       const line = event.target.closest(".mcp-line");
@@ -40,8 +41,8 @@ export class Detail {
   draw({ row, blocks, related, request, links }) {
     const head = element("div", "mcp-detail-head");
     head.append(sign(row, "mcp-arrow"));
-    head.append(marked(row.method || row.kind, element("strong", "mcp-text")));
-    if (row.target) head.append(marked(row.target, element("span", "mcp-text")));
+    if (row.method === "tools/call") head.append(marked(row.method, element("span", "mcp-dim")));
+    head.append(title(row, element("strong", "mcp-text mcp-line-name")));
     head.append(element("span", "mcp-spring"));
     const shown = status(row);
     if (shown) head.append(shown);
@@ -67,12 +68,13 @@ export class Detail {
   facts(row) {
     const list = element("dl", "mcp-facts");
     const facts = [[`time (${zone})`, `${day(row.at)} ${clock(row.at)}`], ["kind", row.kind], ["refusal", row.refusal], ["id", row.id], ["took", row.ms === null ? "" : span(row.ms)],
-      ["who", row.who], ["client", row.session], ["process", row.process], ["size", `${row.size} characters`]];
+      ["user", row.who], ["client", row.client], ["process", row.process], ["size", `${row.size} characters`]];
     for (const [name, text] of facts) {
       if (!text) continue;
       const pair = element("div");
-      const shown = { who: named, client }[name] ?? marked;
-      pair.append(element("dt", "", name), shown(text, element("dd")));
+      const shown = { user: caller, client }[name];
+      const value = shown ? shown(row, element("dd")) : marked(text, element("dd"));
+      pair.append(element("dt", "", name), value);
       list.append(pair);
     }
     return list;
@@ -95,6 +97,8 @@ export class Detail {
       const address = this.root.dataset.cancel.replace("SESSION", encodeURIComponent(row.session));
       box.append(cancelling("Cancel this call", address, request));
     }
+    const each = this.broadcastOf(row.key);
+    if (each) link("Show each message", `?${new URLSearchParams({ live: "1", q: each })}`);
     if (links.replay) link("Replay", links.replay);
     button(this.isPinned(row.key) ? "Unpin" : "Pin", (made) => {
       made.textContent = this.onPin(row) ? "Unpin" : "Pin";
@@ -103,15 +107,16 @@ export class Detail {
       await navigator.clipboard.writeText(this.address(row));
       made.textContent = "Copied";
     });
-    if (links.session && links.session !== window.location.pathname && this.root.dataset.page) link("Its session", links.session);
-    if (links.call) link("Its call", links.call);
-    if (links.tool) link("Its tool", links.tool);
-    if (links.admin) link("In the admin", links.admin);
+    if (links.session && links.session !== window.location.pathname && this.root.dataset.page) link("View session", links.session);
+    if (links.call) link("View call", links.call);
+    if (links.tool) link("View tool", links.tool);
+    if (links.admin) link("Open message", links.admin);
     return box;
   }
 
   address(row) {
     const address = new URL(window.location.pathname, window.location.href);
+    if ("all" in this.root.dataset) address.searchParams.set("live", "1");
     address.searchParams.set("message", row.key);
     return address.href;
   }

@@ -1,7 +1,7 @@
 // One message as a line of a list.
 
 import { clock, moment, zone } from "../times.js";
-import { client, named } from "./names.js";
+import { caller, client, title } from "./names.js";
 import { badge, element, marked, span } from "./text.js";
 
 const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", asked: "info", running: "info", waiting: "info", resumed: "warn" };
@@ -29,23 +29,17 @@ export function sign(row, name) {
   return node;
 }
 
-// A bar on a scale of powers: a millisecond is hardly seen, a minute fills it.
-function share(ms) {
-  return Math.min(1, Math.max(0.03, Math.log10(1 + ms) / 5));
-}
-
 export function status(row) {
   const name = row.status || (MARKS[row.kind] ? row.kind : "");
   return name === "" ? null : badge(WORDS[name] ?? name, TONES[name] ?? "plain");
 }
 
 export function took(node, ms) {
-  node.firstElementChild.style.transform = `scaleX(${share(ms)})`;
-  node.lastElementChild.textContent = span(ms);
+  node.textContent = span(ms);
 }
 
 export function lineOf(row, { across = false } = {}) {
-  const line = element("li", "mcp-line");
+  const line = element("li", `mcp-line${across ? "" : " mcp-of-one"}`);
   line.dataset.key = row.key;
   line.dataset.dir = row.dir;
   line.dataset.kind = row.kind;
@@ -54,16 +48,10 @@ export function lineOf(row, { across = false } = {}) {
   const time = element("time", "", clock(row.at));
   time.dateTime = new Date(row.at).toISOString();
   time.title = `${moment(row.at)} ${zone}`;
-  const words = element("span", "mcp-line-text");
-  if (row.target) words.append(marked(row.target, element("b")), " ");
-  if (across) words.append(named(row.who, element("span")), client(row.session, element("span", "mcp-line-client")), " ");
-  marked(row.summary, words);
+  const words = marked(row.summary, element("span", "mcp-line-text"));
   if (row.redacted) words.append(" ", element("span", "mcp-redacted", "redacted"));
-  const bar = element("span", "mcp-took");
-  if (row.ms !== null || isOpen(row)) {
-    bar.append(element("i"), element("span"));
-    took(bar, row.ms ?? Date.now() - row.at);
-  }
+  const duration = element("span", "mcp-took");
+  if (row.ms !== null || isOpen(row)) took(duration, row.ms ?? Date.now() - row.at);
   const state = element("span", "mcp-status");
   const shown = status(row);
   if (shown) state.append(shown);
@@ -72,7 +60,10 @@ export function lineOf(row, { across = false } = {}) {
   pin.title = "Pin";
   pin.setAttribute("aria-label", "Pin");
   pin.setAttribute("aria-pressed", "false");
-  line.append(arrow, time, marked(row.method || row.kind, element("span", "mcp-badge mcp-badge-info")), words, bar, state, pin);
+  const callers = across ? [caller(row, element("span", "mcp-line-user")), client(row, element("span", "mcp-line-client"))] : [];
+  line.append(arrow, time, title(row, element("span", "mcp-line-name")), words, ...callers, duration, state, pin);
+  // Lines are reached by the arrow keys; the same links in the open message are reached by Tab.
+  for (const link of line.querySelectorAll("a")) link.tabIndex = -1;
   return line;
 }
 

@@ -11,6 +11,10 @@ const SLACK = 1000;
 // Requests whose answers are remembered: lines of several processes may arrive after the answer.
 const MOST_ANSWERED = 2000;
 
+// Notifications of one change to many sessions are one line; `broadcasts.py` has the same rule.
+const BROADCAST = /^notifications\/(tools|prompts|resources)\/(list_changed|updated)$/;
+const WITHIN = 10000;
+
 const requestOf = (row) => JSON.stringify([row.session || row.who, row.id, row.method, row.target]);
 const isAnswer = (row) => row.kind === "request" && row.dir === "in";
 
@@ -31,6 +35,9 @@ export class List {
     // The marks that are shown, and the newest answer of each request.
     this.pending = new Map();
     this.answers = new Map();
+    this.broadcasts = new Map();
+    // True if the search names neither a session nor a method.
+    this.grouping = across;
     this.following = true;
     this.day = day(Date.now());
     this.box.addEventListener("scroll", () => onScroll(this.atEnd()));
@@ -45,6 +52,7 @@ export class List {
     this.list.replaceChildren();
     this.rows.clear();
     this.pending.clear();
+    this.broadcasts.clear();
     this.day = day(Date.now());
     byId("mcp-empty").hidden = true;
   }
@@ -131,12 +139,38 @@ export class List {
     if (this.rows.has(row.key)) return;
     const request = requestOf(row);
     if (isOpen(row) && this.answers.has(request) && replaces(this.answers.get(request), row)) return;
+    if (this.joined(row)) return;
     if (row.skipped) into.append(gap(`${row.skipped} messages before this one were not logged.`));
     const line = lineOf(row, { across: this.across });
     this.rows.set(row.key, row);
     into.append(line);
+    if (this.groups(row)) this.broadcasts.set(`${row.method} ${row.summary}`, { line, at: row.at, rows: [row] });
     this.answered(row, request);
     if (isOpen(row)) this.pending.set(request, [...(this.pending.get(request) ?? []), { line, row }]);
+  }
+
+  groups(row) { return this.grouping && row.kind === "notification" && row.session && BROADCAST.test(row.method); }
+
+  // Adds a notification to the line of the same change; returns whether there is one.
+  joined(row) {
+    const group = this.groups(row) && this.broadcasts.get(`${row.method} ${row.summary}`);
+    if (!group || Math.abs(group.at - row.at) > WITHIN) return false;
+    group.rows.push(row);
+    this.rows.set(row.key, row);
+    const sessions = new Set(group.rows.map(({ session }) => session)).size;
+    group.line.querySelector(".mcp-line-text").textContent = `notified ${sessions} sessions`;
+    for (const name of ["user", "client"]) group.line.querySelector(`.mcp-line-${name}`)?.replaceChildren();
+    group.line.members = group.rows;
+    return true;
+  }
+
+  // The search for each message of a line that stands for several, or null.
+  broadcastOf(key) {
+    const members = this.line(key)?.members;
+    if (!members) return null;
+    const [first, last] = [Math.min(...members.map(({ at }) => at)), Math.max(...members.map(({ at }) => at))];
+    const written = (at) => `${new Date(at).toISOString().slice(0, 19)}Z`;
+    return `method:${members[0].method} since:${written(first)} until:${written(last)}`;
   }
 
   // Removes the marks of a request that a row ends, whether the row itself is in the list or not.
@@ -183,6 +217,7 @@ export class List {
       const line = next();
       const row = this.rows.get(line.dataset.key);
       this.rows.delete(line.dataset.key);
+      for (const { key } of line.members ?? []) this.rows.delete(key);
       if (row && isOpen(row)) this.pending.delete(requestOf(row));
       line.remove();
     }

@@ -16,14 +16,27 @@ const BELOW = 34;
 
 // Why a list is empty.
 function nothing(search, problems) {
-  if (problems.length > 0) return "Nothing is looked for: the search has a fault.";
+  if (problems.length > 0) return "The search has an error.";
   return search ? "No message matches." : "No message yet.";
+}
+
+// The outcomes of the filter of the log, as the search names them.
+const STATUS = { failed: "error", error: "protocol_error", answered: "" };
+
+// The term of the search that a filter stands for.
+function term(key, value) {
+  if (key === "text") return value.split('"').filter((words) => words.trim()).map((words) => `"${words}"`).join(" ");
+  const said = key === "status" ? STATUS[value] ?? value : value;
+  if (!said) return "";
+  return /^[^\s"]+$/.test(said) ? `${key}:${said}` : `${key}:"${said.replaceAll('"', "")}"`;
 }
 
 class Messages {
   constructor(root) {
     this.root = root;
     this.session = root.dataset.session;
+    this.form = byId("mcp-filters");
+    this.fields = [...this.form.querySelectorAll("[data-term]")];
     const across = this.session === "";
     this.list = new List({
       across, onScroll: (atEnd) => this.scrolled(atEnd), onReplaced: (key, row) => this.replaced(key, row),
@@ -31,6 +44,7 @@ class Messages {
     this.pins = new Pins(this.session || "all", across);
     this.detail = new Detail(root, {
       onChoose: (key) => this.choose(key), onPin: (row) => this.pins.toggle(row), isPinned: (key) => this.pins.has(key),
+      broadcastOf: (key) => this.list.broadcastOf(key),
     });
     this.head = across ? null : new SessionHead(root, (ended) => this.connection.setEnded(ended));
     this.held = new Map();
@@ -50,16 +64,16 @@ class Messages {
 
   fromAddress() {
     const given = new URLSearchParams(window.location.search);
-    for (const name of ["dir", "method"]) byId(`mcp-${name}`).value = given.get(name) ?? "";
-    for (const name of ["dir", "method"]) if (byId(`mcp-${name}`).selectedIndex < 0) byId(`mcp-${name}`).value = "";
+    for (const field of this.fields) {
+      if (given.has(field.name)) field.value = given.get(field.name);
+      if (field.selectedIndex < 0) field.value = "";
+    }
     this.wanted = given.get("message") ?? "";
     this.links();
   }
 
   search() {
-    const parts = [byId("mcp-search").value.trim()];
-    if (byId("mcp-dir").value) parts.push(`dir:${byId("mcp-dir").value}`);
-    if (byId("mcp-method").value) parts.push(`method:${byId("mcp-method").value}`);
+    const parts = [byId("mcp-search").value.trim(), ...this.fields.map((field) => term(field.dataset.term, field.value.trim()))];
     return parts.filter(Boolean).join(" ");
   }
 
@@ -70,10 +84,8 @@ class Messages {
 
   toAddress() {
     const address = new URL(window.location.pathname, window.location.href);
-    for (const name of ["search", "dir", "method"]) {
-      const value = byId(`mcp-${name}`).value.trim();
-      if (value) address.searchParams.set(name, value);
-    }
+    if ("all" in this.root.dataset) address.searchParams.set("live", "1");
+    for (const field of [byId("mcp-search"), ...this.fields]) if (field.value.trim()) address.searchParams.set(field.name, field.value.trim());
     if (this.detail.key) address.searchParams.set("message", this.detail.key);
     window.history.replaceState(null, "", address);
     this.links();
@@ -81,7 +93,7 @@ class Messages {
 
   links() {
     for (const field of document.querySelectorAll("[data-search-text]")) field.value = this.search();
-    byId("mcp-stored").href = `${this.root.dataset.stored}?${new URLSearchParams({ q: this.search() })}`;
+    if (this.root.dataset.stored && byId("mcp-live")) byId("mcp-live").href = `${this.root.dataset.stored}?${new URLSearchParams({ q: this.search() })}`;
     for (const form of ["jsonl", "har"]) {
       const query = new URLSearchParams({ form, session: this.session, search: this.search() });
       byId(`mcp-${form}`).href = `${this.root.dataset.download}?${query}`;
@@ -94,7 +106,12 @@ class Messages {
       window.clearTimeout(typing);
       typing = window.setTimeout(() => this.searched(), TYPING);
     });
-    for (const name of ["dir", "method"]) byId(`mcp-${name}`).addEventListener("change", () => this.searched());
+    for (const field of this.fields) field.addEventListener("change", () => this.searched());
+    this.form.addEventListener("submit", (event) => {
+      if (event.submitter === byId("mcp-live")) return;
+      event.preventDefault();
+      this.searched();
+    });
     byId("mcp-pause").addEventListener("click", () => (this.paused ? this.follow() : this.pause(false)));
     byId("mcp-new").addEventListener("click", () => this.follow());
     byId("mcp-clear").addEventListener("click", () => { this.list.clear(); this.older = null; byId("mcp-older").hidden = true; });
@@ -118,7 +135,7 @@ class Messages {
 
   clicked(event) {
     const line = event.target.closest(".mcp-line");
-    if (!line) return;
+    if (!line || event.target.closest("a")) return;
     const { key } = line.dataset;
     const row = this.list.rows.get(key) ?? this.pins.rows.get(key);
     if (event.target.closest(".mcp-line-pin")) this.pins.toggle(row);
@@ -256,6 +273,7 @@ class Messages {
       this.rejoin(data);
     } else {
       this.list.clear();
+      this.list.grouping = !this.session && !/(^|\s)(method|session):/.test(watching);
       this.held.clear();
       this.heldSkipped = 0;
       show(byId("mcp-new"), "");

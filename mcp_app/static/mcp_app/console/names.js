@@ -1,58 +1,46 @@
-// The names of those who call: the log has numbers, which are asked for once and stay as the title.
+// The names in a message, as links to the pages that the visitor may open.
 
-import { fetched, marked } from "./text.js";
+import { element, marked } from "./text.js";
 
-const SOON = 50;
-const MOST = 100;
-// A session of this moment is stored within seconds, with its client.
-const AGAIN = 5000;
-const SESSION = "session:";
-const names = new Map();
-const waiting = new Map();
+const CREDENTIAL = /\/(key|client):(\d+)$/;
+const USER = /^user:([^/]+)/;
 
-export function named(who, node) {
-  return wait(who, node, who.startsWith("user:"));
+function root() { return document.querySelector(".mcp-console").dataset; }
+
+function linked(text, address, id) {
+  const node = element(address && id ? "a" : "span", "mcp-link");
+  if (address && id) node.href = address.replace("ID", encodeURIComponent(id));
+  return marked(text, node);
 }
 
-// What the client of a session calls itself: nothing until that is known.
-export function client(session, node) {
-  return wait(`${SESSION}${session}`, node, session !== "");
-}
-
-function wait(who, node, known) {
-  node.dataset.who = who;
-  write(node, who);
-  if (known && !names.has(who)) {
-    if (waiting.size === 0) window.setTimeout(ask, SOON);
-    waiting.set(who, [...(waiting.get(who) ?? []), node]);
-  }
+// The user and the API key or OAuth client of a row.
+export function caller({ who, user, credential }, node) {
+  const pages = root();
+  const [, kind, id] = CREDENTIAL.exec(who) ?? [];
+  node.replaceChildren(linked(user || who || "–", pages.userPage, USER.exec(who)?.[1]));
+  if (credential) node.append(" · ", linked(credential, kind === "key" ? pages.keyPage : pages.clientPage, id));
+  node.title = who;
   return node;
 }
 
-function write(node, who) {
-  const unnamed = who.startsWith(SESSION) ? "" : who;
-  const name = names.get(who) ?? unnamed;
-  node.replaceChildren();
-  marked(name, node);
-  node.title = name === unnamed ? "" : who;
+export function client({ session, client: name }, node) {
+  const address = session ? root().page?.replace("SESSION", "ID") : "";
+  node.replaceChildren(...(name ? [linked(name, address, session)] : []));
+  return node;
 }
 
-async function ask() {
-  const asked = new Map([...waiting].slice(0, MOST));
-  for (const who of asked.keys()) waiting.delete(who);
-  if (waiting.size > 0) window.setTimeout(ask, SOON);
-  const query = new URLSearchParams([...asked.keys()].map((who) => (
-    who.startsWith(SESSION) ? ["session", who.slice(SESSION.length)] : ["who", who]
-  )));
-  const { ok, data } = await fetched(`${document.querySelector(".mcp-console").dataset.names}?${query}`);
-  if (!ok) return;
-  for (const [who, nodes] of asked) {
-    if (who in data || !who.startsWith(SESSION)) names.set(who, data[who] ?? who);
-    else {
-      names.set(who, "");
-      window.setTimeout(() => names.delete(who), AGAIN);
-    }
-    // A node may stand for somebody else by now.
-    for (const node of nodes) if (node.dataset.who === who) write(node, who);
+// The tool or the method of a row: an unknown tool has the name that was asked for.
+export function title(row, node) {
+  if (row.asked) {
+    const unknown = marked(row.asked, element("span", "mcp-unknown"));
+    unknown.title = "unknown tool";
+    node.append(unknown);
+  } else if (row.method === "tools/call" && row.target) {
+    const name = linked(row.target, root().toolPage, row.tool);
+    node.append(name.tagName === "A" ? name : marked(row.target, element("b")));
+  } else {
+    node.append(marked(row.method || row.kind, element("span", "mcp-method")));
+    if (row.target) node.append(" ", marked(row.target, element("b")));
   }
+  return node;
 }

@@ -1,6 +1,6 @@
 // The head of one session's page: whether it lives, what is open and running, and ending it.
 
-import { named } from "./names.js";
+import { caller } from "./names.js";
 import { badge, byId, cancelling, element, fetched, marked, span } from "./text.js";
 
 const EVERY = 3000;
@@ -38,7 +38,7 @@ export class SessionHead {
     if (!ok || data.session === null) return;
     for (const node of this.root.querySelectorAll("[data-fact]")) {
       const said = data.session[node.dataset.fact] || (node.dataset.fact === "reason" ? "" : "-");
-      if (node.dataset.fact === "who") named(said, node);
+      if (node.dataset.fact === "who") caller(data.session, node);
       else node.textContent = said;
     }
     if (data.session.ended) this.ended(data.session.reason);

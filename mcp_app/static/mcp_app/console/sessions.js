@@ -1,7 +1,7 @@
 // The live list of sessions: opened ones appear and ended ones go by themselves.
 
 import { Connection } from "./connection.js";
-import { named } from "./names.js";
+import { caller } from "./names.js";
 import { badge, byId, element, fetched, marked, show, span } from "./text.js";
 
 const EVERY = 20000;
@@ -26,6 +26,11 @@ class Sessions {
       typing = window.setTimeout(() => this.read(), TYPING);
     });
     byId("mcp-state").addEventListener("change", () => this.read());
+    byId("mcp-filters").addEventListener("submit", (event) => {
+      if (event.submitter === byId("mcp-live")) return;
+      event.preventDefault();
+      this.read();
+    });
     byId("mcp-more").addEventListener("click", () => { byId("mcp-rows").classList.add("mcp-all"); this.count(); });
     new Connection(root.dataset.socket, () => ({ watch: "sessions" }), (frame) => this.frame(frame));
     window.setInterval(() => this.tick(), 1000);
@@ -73,7 +78,7 @@ class Sessions {
 
   wants(row) {
     const words = byId("mcp-search").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    const text = [row.client, row.who, row.address, row.version, row.id].join(" ").toLowerCase();
+    const text = [row.client, row.who, row.user, row.credential, row.address, row.version, row.id].join(" ").toLowerCase();
     return byId("mcp-state").value === "open" && words.every((word) => text.includes(word));
   }
 
@@ -115,7 +120,7 @@ class Sessions {
 
   draw(found) {
     const { row } = found;
-    const drawn = JSON.stringify([row.client, row.version, row.who, row.address, row.ended, row.reason]);
+    const drawn = JSON.stringify([row.client, row.version, row.user, row.credential, row.address, row.ended, row.reason]);
     // A row that is made anew while somebody clicks in it, or has its focus there, loses the click and the focus.
     if (found.drawn === drawn) { this.refresh(found); return; }
     found.drawn = drawn;
@@ -133,7 +138,7 @@ class Sessions {
     [found.calls, found.streams, found.seen, found.age] = ["running calls", "open streams", "last seen", "age"].map((each) => cell(each));
     found.line.replaceChildren(
       name, cell("protocol", element("bdi", "", row.version)),
-      cell("who", named(row.who, element("bdi", "mcp-text"))), cell("address", marked(row.address || "-", element("bdi", "mcp-text"))),
+      cell("user", caller(row, element("bdi", "mcp-text"))), cell("address", marked(row.address || "-", element("bdi", "mcp-text"))),
       found.calls, found.streams, found.seen, found.age,
     );
     found.line.classList.toggle("mcp-gone", row.ended !== null);

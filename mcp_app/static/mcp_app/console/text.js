@@ -33,7 +33,7 @@ export function cancelling(words, address, request, after = () => {}) {
   made.dataset.sureNo = "Keep it running";
   made.addEventListener("click", async () => {
     // A button that is not for pressing any more cannot have the focus; whoever works by keys goes on nearby.
-    (made.closest("[tabindex]") ?? byId("mcp-scroll")).focus({ preventScroll: true });
+    (made.closest(".mcp-detail-pane") ?? byId("mcp-scroll")).focus({ preventScroll: true });
     made.disabled = true;
     const { ok, data } = await fetched(address, { request });
     made.textContent = data?.note ?? "It could not be stopped.";

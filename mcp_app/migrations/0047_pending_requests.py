@@ -14,7 +14,7 @@ def delete_marks(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("mcp_app", "0044_catalogue_help_texts"),
+        ("mcp_app", "0046_sizes_of_calls"),
     ]
 
     operations = [
