@@ -295,7 +295,7 @@ def test_hostile_text_is_escaped_in_the_bench(bench: Open) -> None:
     expect(question).to_contain_text(HOSTILE["script"])
     question.get_by_role("button", name="Accept").click()
     visitor.ends("completed")
-    page.get_by_text("Messages", exact=True).click()
+    visitor.part("wire").locator("summary").click()
     as_text = page.get_by_role("button", name="As text")
     while as_text.count():
         as_text.first.click()

@@ -45,7 +45,6 @@ class EntryList(SwitchUndo):
             *counted,
             "updated",
             "shown_permission",
-            "shown_source",
         )
 
     def _counts(self, request: HttpRequest) -> bool:
@@ -58,7 +57,7 @@ class EntryList(SwitchUndo):
         return entries
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Attach the use of tools, and find the columns that are equal in all rows."""
+        """Attach the use of tools, and find the facts that are equal in all rows."""
         changelist: Any = super().get_changelist_instance(request)
         entries = list(changelist.result_list)
         if self._counts(request):
@@ -86,12 +85,15 @@ class EntryList(SwitchUndo):
 
     @admin.display(description="title", ordering="title")
     def shown_title(self, entry: Entry) -> SafeString:
-        """Return the title that clients see, and a badge for a tool whose calls need approval."""
-        title = visible(_in_force(entry).get("title") or "-")
+        """Return the title that clients see, with badges for approval and for the source."""
         base = source_of(entry).base_of(entry)
-        if not any(_in_force(row).get("needs_approval") for row in (entry, base) if row is not None):
-            return title
-        return format_html('<span class="mcp-badges">{} {}</span>', title, badge("approval", "info"))
+        waits = any(_in_force(row).get("needs_approval") for row in (entry, base) if row is not None)
+        return format_html(
+            '<span class="mcp-badges">{} {} <span class="mcp-source">{}</span></span>',
+            visible(_in_force(entry).get("title") or "-"),
+            badge("approval", "info") if waits else "",
+            self.shown_source(entry),
+        )
 
     @admin.display(description="calls 7 d")
     def calls(self, entry: Entry) -> SafeString:
