@@ -62,9 +62,10 @@ def rows_stored_as(stored: str) -> Q:
     return Q(source=stored)
 
 
-def travelling() -> tuple[str, ...]:
-    """Return the stored names of sources whose entries appear in catalogue files."""
-    return tuple(dict.fromkeys(each.stored for each in SOURCES if each.travels))
+def travelling(kind: type[Any] | None = None) -> tuple[str, ...]:
+    """Return the stored names of sources whose entries, of one kind or any, appear in catalogue files."""
+    found = (each for each in SOURCES if each.travels and (kind is None or kind in each.kinds))
+    return tuple(dict.fromkeys(each.stored for each in found))
 
 
 def travelling_rows() -> Q:

@@ -269,8 +269,8 @@ class _Given:
 
 def _source_fault(kind: type[Any], key: str, source: Any, row: Any) -> str:
     """Return the reason why an entry of this source and key is impossible here, or ""."""
-    if source not in travelling():
-        return f"Must be one of: {', '.join(travelling())}."
+    if source not in (known := travelling(kind)):
+        return f"Must be one of: {', '.join(known)}."
     if row is not None and not named(kind, source).owns(row):
         return f"Here its source is {row.source!r}: rename it in the file, or take it out."
     return named(kind, source).unavailable(kind, key, row)
