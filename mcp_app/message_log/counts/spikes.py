@@ -7,10 +7,10 @@ calls are those of the current ten minutes, or of the last ten to twenty minutes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db.models import Q, Sum
 
@@ -85,12 +85,12 @@ def dominating(recent: Counts, usual: Counts) -> str | None:
 def find_spike(now: datetime) -> Spike | None:
     """Return the caller that dominates the recent calls, or None."""
     current = datetime.fromtimestamp(int(now.timestamp()) // TEN_MINUTES * TEN_MINUTES, UTC)
-    for first in (current, current - CELL):
+    before = current - CELL
+    rows = _rows(Q(span=TEN_MINUTES, at__in=(before, current)), "at")
+    usual = _grouped(_rows(fewest_cells(TEN_MINUTES, before - USUAL, before - CELL, now)))
+    for first in (current, before):
         minutes = max((now - first).total_seconds() / MINUTE, 1.0)
-        recent = _counts(Q(span=TEN_MINUTES, at__gte=first, at__lte=current))
-        if max((sum(calls.values()) for calls in recent.values()), default=0) < FEWEST:
-            continue
-        usual = _counts(fewest_cells(TEN_MINUTES, first - USUAL, first - CELL, now))
+        recent = _grouped(row[1:] for row in rows if row[0] >= first)
         found = {
             kind: (Counts(calls, minutes), name)
             for kind, calls in recent.items()
@@ -103,11 +103,16 @@ def find_spike(now: datetime) -> Spike | None:
     return None
 
 
-def _counts(cells: Q) -> dict[str, Counter[str]]:
-    """Return the calls in the cells by principal, by user and by client."""
+def _rows(cells: Q, *columns: str) -> list[tuple[Any, ...]]:
+    """Return the calls in the cells: the values of ``columns``, kind, name and number of calls."""
+    rows = CallerRollup.objects.filter(cells).order_by().values_list(*columns, "kind", "name")
+    return list(rows.annotate(calls=Sum("count")))
+
+
+def _grouped(rows: Iterable[tuple[Any, ...]]) -> dict[str, Counter[str]]:
+    """Return calls by principal, by user and by client."""
     found: dict[str, Counter[str]] = {PRINCIPAL: Counter(), USER: Counter(), CLIENT: Counter()}
-    rows = CallerRollup.objects.filter(cells).order_by().values_list("kind", "name")
-    for kind, name, calls in rows.annotate(calls=Sum("count")):
+    for kind, name, calls in rows:
         found[kind][name] += calls
         if kind == PRINCIPAL:
             found[USER][person_of(name)] += calls
