@@ -18,14 +18,14 @@ PAGES = (
     "/admin/mcp_app/approval/",
     "/admin/auth/group/",
     "/admin/auth/user/add/",
-    "/console/messages/",
+    "/admin/mcp_app/message/?live=1",
     "/notifications/",
     "/find/",
 )
 # Pages that are not the list of a model.
 PLACES = (
     "/find/",
-    "/console/messages/",
+    "/admin/mcp_app/message/?live=1",
     "/admin/mcp_app/message/figures/",
     "/admin/mcp_app/message/errors/",
     "/connect/",

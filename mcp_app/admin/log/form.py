@@ -79,7 +79,7 @@ class TimelineForm(forms.Form):
     )
     since = ZonedField("From", begin_of)
     until = ZonedField("To", end_of)
-    text = forms.CharField(required=False, max_length=200, label="Words in message or answer")
+    text = forms.CharField(required=False, max_length=200, label="Words in request or response")
     order = forms.ChoiceField(required=False, choices=[("", "Newest first"), ("oldest", "Oldest first")])
     before = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput)
     after = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput)
