@@ -55,6 +55,15 @@ def test_resource_accepts_text_or_a_base64_file(root: Client, seeded: Seed) -> N
     assert send(root, "PATCH", address, {"file": None, "text": "now text"}).json()["file"] is None
 
 
+def test_prompt_with_single_braces_is_stored_with_a_warning(root: Client, seeded: Seed) -> None:
+    made = send(root, "POST", "/api/prompts/", {"name": "ship", "template": "Ship {order}"})
+    assert made.status_code == 201
+    warning = "{order} is plain text. Did you mean {{order}}?"
+    assert made.json()["warnings"] == {"template": [warning]}
+    changed = send(root, "PATCH", f"/api/prompts/{made.json()['id']}/", {"template": "Ship it"})
+    assert changed.json()["warnings"] == {}
+
+
 def test_tool_is_restricted_to_a_group(root: Client, seeded: Seed) -> None:
     editors = Group.objects.create(name="Editors")
     wanted = {"permission": membership_of(editors)}
