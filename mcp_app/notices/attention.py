@@ -27,7 +27,7 @@ APPROVALS, STUCK, ERRORS, DRAFTS, KEYS = "approvals", "stuck", "errors", "drafts
 KINDS: Final = {
     APPROVALS: "calls waiting for approval",
     STUCK: "stuck background calls",
-    ERRORS: "new and returned errors",
+    ERRORS: "new errors",
     DRAFTS: "unpublished drafts",
     KEYS: "API keys that expire soon",
 }
