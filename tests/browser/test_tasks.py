@@ -653,6 +653,6 @@ def test_question_mark_shows_the_keyboard_shortcuts(visit_here: Visit) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
     visitor.goto("/admin/mcp_app/message/?live=1")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog")).to_contain_text("choose a message")
+    expect(page.get_by_role("dialog")).to_contain_text("select the next or previous message")
     page.keyboard.press("Escape")
     assert visitor.trouble == []

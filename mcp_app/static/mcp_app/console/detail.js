@@ -50,7 +50,7 @@ export class Detail {
     for (const { title, text } of blocks) {
       const [part, block] = [element("div", title === "exception" ? "mcp-failure" : ""), element("pre", "mcp-pre")];
       block.tabIndex = 0;
-      part.append(element("h3", "", title), marked(text, block));
+      part.append(element("h2", "", title), marked(text, block));
       texts.append(part);
     }
     const parts = [head, this.buttons(row, request, links), texts, this.facts(row)];
@@ -58,7 +58,7 @@ export class Detail {
       const list = element("ol", "mcp-lines-list");
       list.append(...related.map((other) => lineOf(other)));
       for (const line of list.children) line.tabIndex = 0;
-      parts.push(element("h3", "", "of the same request"), list);
+      parts.push(element("h2", "", "of the same request"), list);
     }
     this.pane.replaceChildren(...parts);
     this.pane.dataset.shown = row.key;
