@@ -145,7 +145,7 @@ def _console(message: Message) -> dict[str, str]:
     """Return the live console and its initial requests; ``message`` is in the middle of the log."""
     middle, session = message.pk, message.session_id
     return {
-        "console": CONSOLE,
+        "console": f"{SESSIONS}?live=1",
         "console, sessions": f"{CONSOLE}sessions.json",
         "console, sessions ended": f"{CONSOLE}sessions.json?state=ended",
         "console, sessions of a client": f"{CONSOLE}sessions.json?state=ended&search=cursor",

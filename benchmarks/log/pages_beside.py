@@ -114,7 +114,7 @@ def _lists() -> dict[str, str]:
         "saved searches": f"{LOG}searches/",
         "notifications": "/notifications/",
         "connect": "/connect/",
-        "live messages": "/console/messages/",
+        "live messages": f"{LOG}?live=1",
         "approvals": approvals,
         "approvals, all": f"{approvals}?decision=any",
         "approvals, refused": f"{approvals}?decision=refused",
