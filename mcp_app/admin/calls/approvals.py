@@ -16,7 +16,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import HAS_UNFOLD
+from mcp_app.admin.callers.links import linked_name
 from mcp_app.admin.calls.approval import (
     NOT_SHOWN,
     TONES,
@@ -28,7 +28,7 @@ from mcp_app.admin.calls.approval import (
     waited_for_approval,
 )
 from mcp_app.admin.calls.argument_search import HELP, OLDEST_FIRST, telling
-from mcp_app.admin.calls.callers import STORED_CLIENT, caller_link, caller_of, client_of, names_of
+from mcp_app.admin.calls.callers import STORED_CLIENT, client_of
 from mcp_app.admin.calls.decisions import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.calls.given import given
 from mcp_app.admin.columns import time_column
@@ -36,6 +36,7 @@ from mcp_app.admin.long_lists import among_newest
 from mcp_app.admin.markup import badge, relative, span
 from mcp_app.auth.api_keys import login_name
 from mcp_app.auth.permissions import PermissionMissing
+from mcp_app.auth.principal_names import CallerName, caller_names
 from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.interface.text import marked, visible
@@ -79,7 +80,7 @@ class _Shared:
     ``described`` is the first call of each tool, which describes the tool.
     """
 
-    names: dict[str, str]
+    names: dict[str, CallerName]
     tools: dict[str, AskedTool]
     described: dict[str, UUID]
     earlier: Earlier
@@ -149,11 +150,12 @@ class ApprovalAdmin(DecidingAdmin):
             context = {
                 "call": call,
                 "name": marked(call.tool),
+                "principal": marked(call.principal),
                 "call_url": self.call_url(call.pk),
                 "tool": shared.tools.get(call.tool, NOT_SHOWN),
                 "describes": shared.described[call.tool] == call.pk,
                 "given": given(arguments_of(call)),
-                "caller": caller_link(call, shared.names, request.user),
+                "caller": linked_name(request.user, call.principal, shared.names[call.principal]),
                 "client": client_of(call),
                 "before": shared.earlier.words(call),
                 "since": relative(call.accepted_at),
@@ -185,7 +187,11 @@ class ApprovalAdmin(DecidingAdmin):
         waiting = [call for call in calls if call.state == State.APPROVAL_NEEDED]
         first = {call.tool: call.pk for call in reversed(calls)}
         shared = _Shared(
-            names_of(calls), asked_tools(first), first, Earlier(calls), objections(waiting, request.user)
+            names=caller_names({call.principal for call in calls}),
+            tools=asked_tools(first),
+            described=first,
+            earlier=Earlier(calls),
+            objected=objections(waiting, request.user),
         )
         for call in changelist.result_list:
             vars(call)["shared"] = shared
@@ -219,7 +225,7 @@ class ApprovalAdmin(DecidingAdmin):
         return format_html(
             '<span><span title="{}">{}</span> <span class="mcp-dim">{}</span></span>',
             marked(call.principal),
-            visible(caller_of(call, _shared(call).names)),
+            visible(_shared(call).names[call.principal]),
             visible(client_of(call)),
         )
 
@@ -269,7 +275,6 @@ class ApprovalAdmin(DecidingAdmin):
             "watched": watched,
             "watches": not request.GET.get("decision"),
             "is_narrowed": bool(request.GET),
-            "skin": HAS_UNFOLD,
             "tools_url": reverse(f"{self.admin_site.name}:mcp_app_tool_changelist"),
             "may_see_tools": self.may_open(request, Tool),
         }

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import orjson
-from django.contrib.auth import get_user_model
 from django.db.models.fields.json import KT
-from django.urls import NoReverseMatch, reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
-from mcp_app.auth.permissions import may_view_people
 from mcp_app.auth.principal_names import principal_names
-from mcp_app.interface.text import marked, visible
 from mcp_app.models import Call
 
 # A list needs only this part of ``session_fields``, a column that may be long.
@@ -32,29 +25,6 @@ def caller_of(call: Call, names: Mapping[str, str]) -> str:
     ``names`` is a result of ``names_of``.
     """
     return names.get(call.principal, call.principal)
-
-
-def caller_link(call: Call, names: Mapping[str, str], viewer: Any) -> SafeString:
-    """Return the caller's name with the principal as tooltip.
-
-    It is a link to the page of the API key, or else of the user, if the viewer may open that page.
-    """
-    name, key = visible(caller_of(call, names)), marked(call.principal)
-    if address := _page_of(call, viewer):
-        return format_html('<a class="mcp-link" href="{}" title="{}">{}</a>', address, key, name)
-    return format_html('<span title="{}">{}</span>', key, name)
-
-
-def _page_of(call: Call, viewer: Any) -> str:
-    if call.api_key_id is not None and viewer.has_perm("mcp_app.view_apikey"):
-        return reverse("admin:mcp_app_apikey_change", args=[call.api_key_id])
-    if call.user_id is None or not may_view_people(viewer):
-        return ""
-    opts = get_user_model()._meta
-    try:
-        return reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[call.user_id])
-    except NoReverseMatch:
-        return ""
 
 
 def client_of(call: Call) -> str:
