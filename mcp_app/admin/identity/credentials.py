@@ -91,6 +91,11 @@ class CredentialForm(ModelForm[Credential]):
         elif "name" in self.fields:
             self.fields["name"].widget.attrs["autofocus"] = True
 
+        # Django's admin gives no label to the two inputs of a date and time field.
+        times = self.fields["expires_at"].widget if "expires_at" in self.fields else None
+        for name, each in zip(("Expiry: date", "Expiry: time"), getattr(times, "widgets", ()), strict=False):
+            each.attrs["aria-label"] = name
+
     def _part(self, part: str) -> forms.CharField:
         label, example, widget = _ENTERED[part]
         is_new = self.instance._state.adding
