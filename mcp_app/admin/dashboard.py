@@ -152,7 +152,7 @@ def _show_traffic(shown: Dashboard, user: Any, found: Traffic) -> None:
     total, calls = found.total, f"{found.total.all:,} {'call' if found.total.all == 1 else 'calls'}"
     rate = total.all / found.minutes
     if found.period.until is None:
-        rate, calls = traffic.current_rate(shown.at), f"{calls} in the {found.period.title.lower()}"
+        rate, calls = round(traffic.current_rate(shown.at)), f"{calls} in the {found.period.title.lower()}"
     shown.tiles += [
         Tile("Calls per minute", number_text(rate), calls, url=_messages(found, outcome=ANSWERED)),
         Tile("Error rate", share_text(total.error_rate), f"{total.failed:,} failed",
