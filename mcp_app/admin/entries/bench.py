@@ -19,10 +19,13 @@ from django.urls import URLPattern, path, reverse
 from mcp_app import conf
 from mcp_app.admin.entries.bench_runs import logged_run, runs, served_template, subject_of
 from mcp_app.admin.entries.callers import CallersPages
+from mcp_app.admin.markup import badge, json_block
 from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, issue_bench_token
 from mcp_app.auth.permissions import PermissionMissing, may_view_people
 from mcp_app.catalogue.access import Giver, givers_of, holder_of, permission_of, verdict
+from mcp_app.catalogue.schemas.client_forms import client_forms
 from mcp_app.catalogue.sources.lookup import source_of
+from mcp_app.catalogue.sources.precedence import overlaid
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
 from mcp_app.interface.links import incident_page
@@ -94,6 +97,7 @@ class BenchAdmin(CallersPages):
             "entry_url": self.page_url("change", entry),
             "callers_url": self.callers_url(request, entry),
             "bench": self._page_data(request, entry),
+            "client_forms": _client_cards(entry) if self.kind == "tool" else [],
             "notes": self._notes(request, entry),
             "hints": _hints(entry),
             "people": self._people(request),
@@ -293,3 +297,24 @@ def _hints(entry: Entry) -> list[tuple[str, str]]:
 
 def _failed(text: str, status: int) -> JsonResponse:
     return JsonResponse({"error": text}, status=status)
+
+
+def _client_cards(tool: Any) -> list[dict[str, Any]]:
+    """Return the form of a tool for each client, prepared for display."""
+    source = source_of(tool)
+    texts = overlaid(source.in_force(tool), tool)
+    wire = {
+        "name": tool.name,
+        "description": texts.get("description") or texts.get("title", ""),
+        "inputSchema": source.arguments_of(tool) or {"type": "object"},
+    }
+    return [
+        {
+            "client": each.client,
+            "badge": badge("refused", "bad") if each.problems else badge("accepted", "good"),
+            "problems": each.problems,
+            "changes": each.changes,
+            "tool": json_block(each.tool) if each.tool is not None else "",
+        }
+        for each in client_forms(wire)
+    ]
