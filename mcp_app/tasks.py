@@ -25,6 +25,7 @@ from kombu.exceptions import OperationalError
 
 from mcp_app import conf
 from mcp_app.auth.api_keys import end_expired_keys
+from mcp_app.catalogue.documents import storing
 from mcp_app.database import queries
 from mcp_app.execution.background import celery, reaper
 from mcp_app.execution.background.stalled_jobs import LostJobs
@@ -195,6 +196,14 @@ def send_notice(channel_id: int) -> bool:
     with suppress(NoAnswer), WaitingSlot(_waiting, child.index, conf.get().max_waiting_children):
         return delivery.deliver(channel_id)
     return False
+
+
+@shared_task(
+    ignore_result=True, acks_late=True, reject_on_worker_lost=True, soft_time_limit=280, time_limit=300
+)
+def read_document(pk: int) -> None:
+    """Read a received OpenAPI document. The outcome is stored with the document."""
+    storing.read_incoming(pk)
 
 
 def _enqueue_notice(channel_id: int) -> bool:

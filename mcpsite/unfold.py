@@ -230,6 +230,7 @@ UNFOLD: dict[str, Any] = {
                         _link("Resource templates", "data_object", "resourcetemplate"),
                     ),
                     _drafts(),
+                    _link("OpenAPI documents", "api", "apidocument"),
                 ],
             },
             {

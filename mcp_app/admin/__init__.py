@@ -4,6 +4,7 @@ from django.apps import apps
 
 from mcp_app.admin import access, audit, doctor, people
 from mcp_app.admin.calls import approvals, call_list
+from mcp_app.admin.documents import document_admin
 from mcp_app.admin.entries import catalogue, drafts
 from mcp_app.admin.identity import credentials, external
 from mcp_app.admin.traffic import messages, sessions
@@ -19,6 +20,7 @@ __all__ = [
     "catalogue",
     "credentials",
     "doctor",
+    "document_admin",
     "drafts",
     "external",
     "messages",

@@ -15,6 +15,7 @@ _CATALOGUE = tuple(model._meta.model_name for model in CATALOGUE_MODELS)
 _LOOKED_AT = (
     *_CATALOGUE,
     "cataloguechange",
+    "apidocument",
     "session",
     "message",
     "call",
@@ -39,6 +40,7 @@ _OPERATOR = _AUDITOR | {
 }
 _ADMINISTRATOR = _OPERATOR | {
     *(f"{action}_{model}" for model in _CATALOGUE for action in ("add", "change", "delete")),
+    *(f"{action}_apidocument" for action in ("add", "change", "delete")),
     "publish_entries",
     "try_as_others",
     "share_searches",

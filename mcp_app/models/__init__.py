@@ -1,6 +1,7 @@
 """The stored models: catalogue, credentials, legacy sessions, message log, API keys and audit trail."""
 
 from mcp_app.models.access import ApiKey, ExternalIdentity, OfferedPermission, ServiceUser
+from mcp_app.models.api_document import ApiDocument
 from mcp_app.models.audit import AuditEvent, audit, audit_each
 from mcp_app.models.call import Approval, Call, TaskWait
 from mcp_app.models.catalogue import ENTRY_KINDS, Prompt, Resource, ResourceTemplate, StoredSource, Tool
@@ -18,6 +19,7 @@ CATALOGUE_MODELS = ENTRY_KINDS
 
 __all__ = [
     "CATALOGUE_MODELS",
+    "ApiDocument",
     "ApiKey",
     "Approval",
     "AuditEvent",

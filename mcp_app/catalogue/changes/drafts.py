@@ -5,7 +5,7 @@ Callers pass the draft that they read. If the draft was saved again since, Chang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
 from typing import Any, Final
@@ -91,6 +91,27 @@ def publish_draft(*, draft: Draft, actor: Any, why: str = "", seen: int | None =
             published = services.write_change(change=change, author=author)
         pending_drafts.drop(stored)
     return published
+
+
+def publish_drafts(*, drafts: Sequence[Draft], actor: Any, why: str = "") -> int:
+    """Publish several drafts as one revision, and return the revision.
+
+    Raises ChangedMeanwhile or ValidationError, and publishes nothing, if a draft cannot be published.
+    """
+    services.refuse_unless_publisher(actor)
+    with transaction.atomic(), ExitStack() as files:
+        revisions.lock()
+        stored = [_as_seen(draft) for draft in drafts]
+        changes = []
+        for each in stored:
+            row = pending_drafts.entry_of(each)
+            if row is not None:
+                services.refuse_stale(row, each.revision)
+            changes.append(files.enter_context(_opened(each, row)))
+        revision = services.change_entries(changes=changes, actor=actor, why=why)
+        for each in stored:
+            pending_drafts.drop(each)
+    return revision
 
 
 def discard_draft(*, draft: Draft, actor: Any) -> None:

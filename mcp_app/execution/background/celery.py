@@ -24,6 +24,7 @@ from mcp_app.execution.stored.call_record import CallRecord
 
 HIGHEST_PRIORITY = 9
 TASK = "mcp_app.tasks.run_call"
+READ_DOCUMENT = "mcp_app.tasks.read_document"
 # If a project has receivers for these signals, they must get one signal for each job.
 SENT = (signals.before_task_publish, signals.after_task_publish, signals.task_sent)
 # Celery's name for the application that it creates if a thread needs one before the project has created
@@ -164,6 +165,14 @@ def _learn(app: Celery, call: CallRecord, channel: Any) -> None:
     if kind not in known and isinstance(channel, Channel):
         put = channel.last_put
         known[kind] = None if put is None else JobMessage.like(*put, str(call.id))
+
+
+def enqueue_document(pk: int) -> None:
+    """Queue the reading of a received OpenAPI document. Raise BrokerUnavailable."""
+    try:
+        application().send_task(READ_DOCUMENT, args=[pk], retry=False)
+    except OperationalError as error:
+        raise BrokerUnavailable(str(error)) from error
 
 
 def enqueue_new(call: CallRecord) -> bool:

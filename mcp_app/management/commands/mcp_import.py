@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -19,6 +18,7 @@ from mcp_app.catalogue.transfer import (
     notation_of,
 )
 from mcp_app.catalogue.transfer.report import difference_lines, problem_lines
+from mcp_app.management.actors import actor_named
 
 
 class Command(BaseCommand):
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             imported = import_catalogue(
                 _content(name),
                 options["format"] or notation_of(name),
-                actor=_actor(options["actor"]),
+                actor=actor_named(options["actor"]),
                 prune=options["prune"],
                 dry_run=options["dry_run"],
             )
@@ -70,16 +70,6 @@ def _content(name: str) -> bytes:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise CommandError(f"{name} cannot be read: {error.strerror}.") from error
-
-
-def _actor(username: str | None) -> Any:
-    if username is None:
-        return None
-    users = get_user_model()
-    try:
-        return users._default_manager.get(**{users.USERNAME_FIELD: username})
-    except users.DoesNotExist as error:
-        raise CommandError(f"There is no user {username!r}: name an existing one with --actor.") from error
 
 
 def _summary(imported: Imported, *, dry_run: bool) -> str:

@@ -59,6 +59,9 @@ class Request:
         return getattr(client, method.lower())(self.address, self.data or {}, **more)
 
 
+NEW_DOCUMENT = json.dumps({"openapi": "3.1.0", "paths": {"/first": {"get": {"summary": "First"}}}})
+
+
 class Requests:
     """Maps ways to requests."""
 
@@ -112,6 +115,8 @@ class Requests:
             "auditevent": rows.event.pk,
             "credential": rows.credential.pk,
             "credentials": rows.credential.name,
+            "apidocument": rows.document.pk,
+            "documents": rows.document.name,
             "client": rows.client.pk,
             "connection": rows.connection.pk,
             "externalidentity": rows.identity.pk,
@@ -266,6 +271,14 @@ class Requests:
             "POST /admin/mcp_app/apikey/<id>/replace/ user": _changing({"old_key_ends": "24h"}),
             "POST /admin/mcp_app/apikey/<id>/revoke/": _changing({}),
             "POST /admin/mcp_app/apikey/ action=revoke_keys": _action("revoke_keys", rows.seed.key.pk),
+            "POST /admin/mcp_app/apidocument/import/": _changing({"text": NEW_DOCUMENT}),
+            "POST /admin/mcp_app/apidocument/<id>/select/": _changing(
+                {"selection": '{"GET /first": ""}', "server": "https://api.example"}
+            ),
+            "POST /admin/mcp_app/apidocument/<id>/publish/": _changing({}),
+            "POST /admin/mcp_app/apidocument/<id>/fetch/": _changing({"text": NEW_DOCUMENT}),
+            "POST /admin/mcp_app/apidocument/<id>/update/": _changing({}),
+            "POST /admin/mcp_app/apidocument/<id>/remove/": _changing({}),
             "POST /admin/mcp_app/credential/add/": _changing(
                 {"name": "new", "origins": "https://b.example", "token": "t"}
             ),

@@ -18,10 +18,13 @@ from mcp_app.catalogue.changes.services import (
     save_resource,
     save_tool_preset,
 )
+from mcp_app.catalogue.documents import storing
+from mcp_app.catalogue.documents.importing import import_operations
 from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.credentials.services import save_credential
 from mcp_app.message_log.counts import error_groups
 from mcp_app.models import (
+    ApiDocument,
     AuditEvent,
     Call,
     CatalogueChange,
@@ -76,6 +79,7 @@ class Rows:
     search: SavedSearch = field(init=False)
     credential: Credential = field(init=False)
     http: Tool = field(init=False)
+    document: ApiDocument = field(init=False)
 
 
 def store() -> Rows:
@@ -100,7 +104,17 @@ def store() -> Rows:
     rows.credential = save_credential(
         actor=None, name="shop", kind="bearer", secret={"token": "t"}, origins=["https://api.example"]
     )
+    rows.document = _document()
     return rows
+
+
+def _document() -> ApiDocument:
+    """Return a document with an operation, and with a draft of another one."""
+    paths = {f"/{name}": {"get": {"operationId": name}} for name in ("first", "second")}
+    root = {"openapi": "3.1.0", "servers": [{"url": "https://api.example"}], "paths": paths}
+    row = storing.receive(data=json.dumps(root).encode(), actor=None, name="shop")
+    import_operations(row=row, keys=["GET /second"], actor=None)
+    return row
 
 
 def _error(message: Message) -> ErrorGroup:

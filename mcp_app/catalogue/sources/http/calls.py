@@ -25,7 +25,7 @@ from mcp_app.catalogue.sources.http.answers import (
     structured_result,
 )
 from mcp_app.catalogue.sources.http.arguments import FIELDS
-from mcp_app.catalogue.sources.http.filling import filled
+from mcp_app.catalogue.sources.http.filling import filled, with_wire_names
 from mcp_app.catalogue.sources.http.mapping import MappingError, mapped
 from mcp_app.catalogue.sources.http.plan import Pages, RequestPlan
 from mcp_app.catalogue.sources.http.sending import Recorder, sent
@@ -41,10 +41,7 @@ async def called(
     plan: RequestPlan, arguments: Mapping[str, Any], recorder: Recorder | None = None
 ) -> ToolResult:
     """Send the plan's request for some arguments and return the result. Raises ToolError."""
-    given = {
-        **arguments,
-        **{plan.aliases[name]: arguments[name] for name in plan.aliases if name in arguments},
-    }
+    given = with_wire_names(arguments, plan.aliases)
     pick = given.pop(FIELDS, None) if plan.result.fields else None
     request = filled(plan, given, idempotency_key=secrets.token_hex(16))
     until = time.monotonic() + plan.timeout

@@ -6,6 +6,7 @@ After filling, the path is checked for segments that a server could read as anot
 
 from __future__ import annotations
 
+import base64
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -58,6 +59,22 @@ def filled(plan: RequestPlan, arguments: Mapping[str, Any], *, idempotency_key: 
     if plan.idempotency_key and idempotency_key:
         headers.append(("Idempotency-Key", idempotency_key))
     return Request(plan.method, url, tuple(headers), None if body is None else body[1])
+
+
+def with_wire_names(arguments: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments with the names that the server knows, at any depth."""
+    if not aliases:
+        return dict(arguments)
+    inner = {name: _renamed(value, aliases) for name, value in arguments.items()}
+    return {**inner, **{wire: inner[alias] for alias, wire in aliases.items() if alias in inner}}
+
+
+def _renamed(value: Any, aliases: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_renamed(each, aliases) for each in value]
+    if isinstance(value, dict):
+        return {aliases.get(name, name): _renamed(each, aliases) for name, each in value.items()}
+    return value
 
 
 def _at(plan: RequestPlan, place: str) -> Iterator[Parameter]:
@@ -159,7 +176,16 @@ def _body(body: Body, given: Mapping[str, Any]) -> tuple[str, bytes] | None:
         return content_type, orjson.dumps(value)
     if body.mode == "form":
         return content_type, styles.form_body(_fields(value), body.encoding)
+    if body.encoding.get("", {}).get("base64"):
+        return content_type, _decoded_file(body.argument, value)
     return content_type, (value if isinstance(value, str) else _json_text(value)).encode("utf-8", "replace")
+
+
+def _decoded_file(name: str, value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (TypeError, ValueError):
+        raise UnfitArgument(f"{name}: expected the bytes of a file in base64.") from None
 
 
 def _fields(value: Any) -> Mapping[str, Any]:
@@ -201,8 +227,11 @@ def _multipart(fields: Mapping[str, Any], body: Body) -> tuple[str, bytes]:
             if filename := rule.get("filename"):
                 head += f'; filename="{_quoted(str(filename))}"'
             head += f"\r\nContent-Type: {kind}" if kind else ""
-            text = styles.text_of(item).encode("utf-8", "replace")
-            parts.append(b"--%b\r\n%b\r\n\r\n%b\r\n" % (boundary.encode(), head.encode(), text))
+            if rule.get("base64"):
+                content = _decoded_file(name, item)
+            else:
+                content = styles.text_of(item).encode("utf-8", "replace")
+            parts.append(b"--%b\r\n%b\r\n\r\n%b\r\n" % (boundary.encode(), head.encode(), content))
     parts.append(b"--%b--\r\n" % boundary.encode())
     return f"multipart/form-data; boundary={boundary}", b"".join(parts)
 

@@ -129,8 +129,7 @@ def read(data: bytes, url: str = "") -> Document:
 def parsed(data: bytes) -> dict[str, Any]:
     """Return the object in a JSON or YAML file. Raises DocumentError."""
     if len(data) > MAX_BYTES:
-        size, most = len(data) / MIB, MAX_BYTES // MIB
-        raise DocumentError(f"The document has {size:.0f} MiB; at most {most} are read.")
+        raise too_large(len(data))
     text = _decoded(data).strip()
     if not text:
         raise DocumentError("The document is empty.")
@@ -144,6 +143,11 @@ def parsed(data: bytes) -> dict[str, Any]:
         raise DocumentError("This is not an OpenAPI document: it is not an object with members.")
     _check_depth(value)
     return value
+
+
+def too_large(size: int) -> DocumentError:
+    """Return the error for a document of ``size`` bytes."""
+    return DocumentError(f"The document has {size / MIB:.0f} MiB; at most {MAX_BYTES // MIB} are read.")
 
 
 def escaped(name: str) -> str:

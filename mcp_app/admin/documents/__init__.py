@@ -1,0 +1,1 @@
+"""Admin pages of OpenAPI documents: import, choice of operations, and updates."""

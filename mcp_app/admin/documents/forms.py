@@ -1,0 +1,101 @@
+"""Forms of the pages of OpenAPI documents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from mcp_app.admin.widgets import UploadWidget
+from mcp_app.catalogue.documents.importing import MAX_TOOLS
+from mcp_app.catalogue.sources.http.openapi.names import MAX_NAME
+from mcp_app.catalogue.sources.http.openapi.reading import MAX_BYTES
+from mcp_app.catalogue.sources.http.openapi.servers import problem_of
+from mcp_app.models import ApiDocument
+
+OWN_SERVER = "own"
+
+
+class FileForm(forms.Form):
+    """A document, by its URL, as a file or as text."""
+
+    url = forms.CharField(
+        required=False,
+        label="URL",
+        max_length=2_000,
+        widget=forms.URLInput({"class": "mcp-input", "placeholder": "https://api.example.com/openapi.json"}),
+        help_text="The document is fetched now, and again when you look for updates.",
+    )
+    file = forms.FileField(
+        required=False, label="Or a file", widget=UploadWidget(), help_text="JSON or YAML."
+    )
+    text = forms.CharField(
+        required=False,
+        strip=False,
+        label="Or its text",
+        widget=forms.Textarea({"class": "mcp-input mcp-import-text", "rows": 6, "spellcheck": "false"}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Add ``content``, the bytes of a file or text, to the cleaned data. It is None for a URL."""
+        given = self.cleaned_data
+        file, text, url = given.get("file"), given.get("text") or "", (given.get("url") or "").strip()
+        if sum(map(bool, (file, text, url))) != 1:
+            raise ValidationError("Give a URL, a file or the text, one of them.")
+        if url and not url.startswith(("https://", "http://")):
+            raise ValidationError({"url": "A URL begins with https:// or http://."})
+        content = (
+            file.read(MAX_BYTES + 1) if file else text.encode("utf-8", "surrogatepass") if text else None
+        )
+        return {**given, "url": url, "content": content}
+
+
+class NewDocumentForm(FileForm):
+    """A new document, with the prefix of its tools."""
+
+    tool_prefix = forms.CharField(
+        required=False,
+        max_length=31,
+        validators=ApiDocument._meta.get_field("prefix").validators,
+        label="Prefix",
+        widget=forms.TextInput({"class": "mcp-input", "placeholder": "github"}),
+        help_text="Put in front of the names of its tools, such as github for github_repos_get.",
+    )
+    field_order = ("url", "file", "text", "tool_prefix")
+
+
+class SelectionForm(forms.Form):
+    """The chosen operations with their names, the server and the credentials."""
+
+    selection = forms.CharField(max_length=2_000_000)
+    server = forms.CharField(max_length=2_000)
+    own_server = forms.CharField(required=False, max_length=2_000)
+    plain_http = forms.BooleanField(required=False)
+
+    def clean_selection(self) -> dict[str, str]:
+        """Return the proposed or entered names by operation key."""
+        try:
+            found = json.loads(self.cleaned_data["selection"])
+        except ValueError as error:
+            raise ValidationError("The selection cannot be read.") from error
+        if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
+            raise ValidationError("The selection cannot be read.")
+        if not found:
+            raise ValidationError("Select at least one operation.")
+        if len(found) > MAX_TOOLS:
+            raise ValidationError(f"{len(found)} operations are selected; at most {MAX_TOOLS} are allowed.")
+        return {str(key): name.strip()[: 2 * MAX_NAME] for key, name in found.items()}
+
+    def clean(self) -> dict[str, Any]:
+        """Set ``server`` to the address to use. An address without encryption needs a confirmation."""
+        given = super().clean() or {}
+        server = given.get("server", "")
+        if server == OWN_SERVER:
+            server = (given.get("own_server") or "").strip()
+        if problem := problem_of(server):
+            raise ValidationError(f"Server: {problem}")
+        if server.lower().startswith("http:") and not given.get("plain_http"):
+            raise ValidationError("Server: requests to http: are not encrypted. Confirm it, or use https:.")
+        return {**given, "server": server}

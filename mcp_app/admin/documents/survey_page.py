@@ -1,0 +1,102 @@
+"""Data of the page on which operations of a document are chosen."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import HttpRequest
+
+from mcp_app.admin.documents.forms import OWN_SERVER
+from mcp_app.catalogue.documents import storing
+from mcp_app.catalogue.documents.packing import unpacked_survey
+from mcp_app.catalogue.documents.tools import drafts_of, tools_of
+from mcp_app.catalogue.schemas.client_rules import RULES
+from mcp_app.catalogue.sources.http.openapi.servers import origin_of, servers_of
+from mcp_app.catalogue.sources.http.openapi.survey import FEW, MANY_TOKENS, SurveyedOperation, proposed
+from mcp_app.interface.text import marked
+from mcp_app.models import ApiDocument, Credential
+
+_RECURSION: Final = next(rule for rule in RULES if rule.id == "recursion")
+
+
+def context_of(request: HttpRequest, row: ApiDocument) -> dict[str, Any]:
+    """Return the template context of a document's page."""
+    context: dict[str, Any] = {"row": row, "waiting": len(drafts_of(row)), "few": FEW, "tools": tools_of(row)}
+    if row.content is None:
+        return context
+    document = storing.document_of(row)
+    servers = servers_of(document)
+    urls = [each.url for each in servers]
+    chosen = row.server or next((each.url for each in servers if not each.problem), "")
+    own = chosen if chosen not in urls else ""
+    converter = storing.converter_of(row, document)
+    used = {name for each in unpacked_survey(row.survey) for name in each.security}
+    return {
+        **context,
+        "servers": servers,
+        "chosen_server": OWN_SERVER if own or not chosen else chosen,
+        "own_server": own,
+        "own_value": OWN_SERVER,
+        "schemes": [
+            {"scheme": scheme, "chosen": row.credentials.get(name, ""), "used": name in used}
+            for name, scheme in converter.schemes.items()
+        ],
+        "credentials": _credentials(request, origin_of(chosen) if chosen else ""),
+    }
+
+
+def operations_of(row: ApiDocument) -> dict[str, Any]:
+    """Return the operations for the script of the page, or the progress while the document is read."""
+    if row.state == ApiDocument.State.READING:
+        return {"state": row.state, "progress": row.progress}
+    operations = unpacked_survey(row.survey)
+    tools, drafts = tools_of(row), drafts_of(row)
+    return {
+        "state": row.state,
+        "problem": row.problem,
+        "few": FEW,
+        "many_tokens": MANY_TOKENS,
+        "selected": [key for key in proposed(operations) if key not in tools and key not in drafts],
+        "operations": [_shown(each, each.key in tools, each.key in drafts) for each in operations],
+    }
+
+
+def _shown(operation: SurveyedOperation, is_tool: bool, is_draft: bool) -> dict[str, Any]:
+    notes = [*operation.notes]
+    if operation.recursive:
+        notes.append(f"A type contains itself: refused by {_RECURSION.clients}")
+    return {
+        "key": operation.key,
+        "method": operation.method,
+        "title": marked(operation.key),
+        "path": marked(operation.path),
+        "id": marked(operation.operation_id),
+        "name": operation.name,
+        "tags": [marked(tag) for tag in operation.tags],
+        "summary": marked(operation.summary),
+        "deprecated": operation.deprecated,
+        "body": marked(operation.body),
+        "security": [marked(name) for name in operation.security],
+        "tokens": operation.tokens,
+        "refused": marked(operation.refused),
+        "notes": [marked(note) for note in notes],
+        "state": "tool" if is_tool else "draft" if is_draft else "",
+    }
+
+
+def chosen_credentials(request: HttpRequest) -> dict[str, str]:
+    """Return the submitted credentials by security scheme, as far as the user may see them."""
+    known = {str(each["name"]) for each in _credentials(request, "")}
+    given = {name: str(value) for name, value in request.POST.items() if name.startswith("credential:")}
+    return {name.removeprefix("credential:"): value for name, value in given.items() if value in known}
+
+
+def _credentials(request: HttpRequest, origin: str) -> list[dict[str, Any]]:
+    """Return the credentials that the user may see, those for the chosen server first."""
+    if not request.user.has_perm("mcp_app.view_credential"):
+        return []
+    rows = Credential.objects.order_by("name")
+    found = [
+        {"name": row.name, "kind": row.get_kind_display(), "fits": origin in row.origins} for row in rows
+    ]
+    return sorted(found, key=lambda each: not each["fits"])

@@ -1,0 +1,66 @@
+"""Fetching of documents through egress, with the documents of the same origin that they refer to (INT-23)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from asgiref.sync import async_to_sync
+
+from mcp_app import conf
+from mcp_app.catalogue.sources.http.openapi import external
+from mcp_app.catalogue.sources.http.openapi.reading import MAX_BYTES, Document, DocumentError, parsed
+from mcp_app.egress import EgressError, Fetched, Policy, fetch
+from mcp_app.egress.policy import networks
+
+SECONDS: Final = 60.0
+# Documents that others refer to, together.
+MAX_OTHERS: Final = MAX_BYTES
+
+
+def fetched(url: str) -> tuple[bytes, str]:
+    """Return the bytes at an address, and the address after redirects. Raises DocumentError."""
+    answer = _get(url, redirects=5)
+    return answer.body, answer.url
+
+
+def with_others(document: Document) -> Document:
+    """Return a document together with the documents of its origin that it refers to.
+
+    A document that cannot be read is left out. The operations that need it are reported by the survey.
+    """
+    missing: set[str] = set()
+    size = 0
+    while wanted := [url for url in external.wanted(document) if url not in missing]:
+        found: dict[str, Mapping[str, Any]] = {}
+        for url in wanted:
+            if len(document.others) + len(found) + len(missing) >= external.MAX_FILES or size > MAX_OTHERS:
+                missing.add(url)
+                continue
+            try:
+                body = _get(url, redirects=0).body
+                size += len(body)
+                found[url] = parsed(body)
+            except DocumentError:
+                missing.add(url)
+        document = external.joined(document, found)
+    return document
+
+
+def _get(url: str, *, redirects: int) -> Fetched:
+    policy = Policy(
+        ports=frozenset(range(1, 65_536)),
+        allow=networks(conf.get().egress_allow),
+        content_types=None,
+        max_redirects=redirects,
+        max_raw_bytes=MAX_BYTES,
+        max_bytes=MAX_BYTES,
+        seconds=SECONDS,
+    )
+    try:
+        answer: Fetched = async_to_sync(fetch)(url, policy)
+    except EgressError as error:
+        raise DocumentError(f"The document cannot be fetched: {error}") from error
+    if answer.status != 200:
+        raise DocumentError(f"The document cannot be fetched: its server answered {answer.status}.")
+    return answer

@@ -1,0 +1,141 @@
+"""Operations of an OpenAPI document are chosen by keyboard alone, in every look."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import axe
+from tests.browser.conftest import Visit, looks, picture
+from tests.browser.hands import Keys
+from tests.servers.live import LiveServer
+
+NUMBER = 1_200
+
+
+def document(number: int = NUMBER) -> dict[str, Any]:
+    """Return a document of many operations, some of which cannot be imported."""
+    paths: dict[str, Any] = {}
+    for each in range(number):
+        kind = ("orders", "customers", "invoices", "<b>hostile</b>\u202e")[each % 4]
+        operation: dict[str, Any] = {
+            "operationId": f"{kind}/get-{each}",
+            "summary": f"Get {kind} of store {each}",
+            "tags": [kind],
+        }
+        if each % 50 == 7:
+            operation["parameters"] = [{"$ref": "#/components/parameters/Nothing"}]
+        paths[f"/stores/{each}/{kind}/{{id}}"] = {"get" if each % 3 else "post": operation}
+    servers = [{"url": "https://api.example.com/v1"}, {"url": "http://plain.example.com"}]
+    schemes = {"token": {"type": "http", "scheme": "bearer"}, "mtls": {"type": "mutualTLS"}}
+    root = {"openapi": "3.1.0", "info": {"title": "Stores"}, "servers": servers, "paths": paths}
+    return {**root, "components": {"securitySchemes": schemes}, "security": [{"token": []}]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "stores.json"
+    path.write_text(json.dumps(document()))
+    return path
+
+
+def test_operations_are_chosen_by_keyboard_alone(visit: Visit, site: LiveServer, file: Path) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/apidocument/import/")
+    keys = Keys(page)
+    keys.upload(page.locator("#id_file"), file)
+    keys.write(page.locator("#id_tool_prefix"), "stores")
+    keys.press(page.locator("#mcp-document-form button[type=submit]"))
+    expect(page.locator("[data-loaded]")).to_be_attached()
+    listed, shown = page.locator("[data-op-list]"), page.locator("[data-op-shown]")
+    expect(shown).to_have_text("1,200 of 1,200 operations")
+    assert page.locator(".mcp-op-row").count() < 60
+    page.locator("body").press("/")
+    expect(page.locator("#mcp-op-search")).to_be_focused()
+    page.keyboard.type("invoices store 1")
+    page.keyboard.press("ArrowDown")
+    expect(listed).to_be_focused()
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    expect(page.locator("[data-op-total]")).to_contain_text("2 selected")
+    expect(page.locator("[data-op-many]")).to_be_hidden()
+    page.keyboard.press("ControlOrMeta+a")
+    expect(page.locator("[data-op-many]")).to_be_visible()
+    page.locator("body").press("/")
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("/stores/7/")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-op-notes] li")).to_contain_text("leads nowhere")
+    keys.press(page.locator("[data-op-none]"))
+    keys.press(page.locator("[data-op-all]"))
+    expect(page.locator("[data-op-total]")).to_contain_text("0 selected")
+    page.locator("body").press("/")
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("/stores/10/")
+    page.keyboard.press("Enter")
+    page.keyboard.press("End")
+    page.keyboard.press("Space")
+    keys.write(page.locator("#mcp-op-name"), "invoice_of_ten")
+    keys.press(page.locator("[data-op-save]"))
+    expect(page.locator("#mcp-publish-drafts")).to_be_visible()
+    keys.press(page.locator("#mcp-publish-drafts"))
+    expect(page.locator("#mcp-publish-drafts")).to_have_count(0)
+    assert "invoice_of_ten" in site.shell(
+        "from mcp_app.models import Tool; print(list(Tool.objects.values_list('name', flat=True)))"
+    )
+
+
+def test_plain_http_server_asks(visit: Visit, file: Path) -> None:
+    page = visit().goto("/admin/mcp_app/apidocument/import/")
+    page.locator("#id_file").set_input_files(file)
+    page.locator("#mcp-document-form button[type=submit]").click()
+    asks = page.locator("[data-op-http]")
+    expect(asks).to_be_hidden()
+    page.locator("input[name=server][value^='http:']").check()
+    expect(asks).to_be_visible()
+    page.locator("[data-op-own]").fill("https://other.example.com")
+    expect(asks).to_be_hidden()
+
+
+def test_document_pages_fit_in_every_look(visit: Visit, site: LiveServer) -> None:
+    small = json.dumps(json.dumps(document(60)))
+    newer = json.dumps(json.dumps({**document(59)}))
+    code = f"""
+from mcp_app.catalogue.documents import importing, storing
+from mcp_app.models import ApiDocument, Draft, Tool
+ApiDocument.objects.filter(name="look").delete()
+Draft.objects.all().delete()
+Tool.objects.filter(name__startswith="look_").delete()
+row = storing.receive(data={small}.encode(), actor=None, name="look", prefix="look")
+keys = list(storing.document_of(row).places)
+importing.import_operations(row=row, keys=keys[-2:], actor=None, publish=True)
+importing.import_operations(row=row, keys=keys[:2], actor=None)
+changed = {newer}.replace("Get orders", "Fetch orders").replace("Get invoices", "Fetch invoices")
+storing.receive_newer(row=row, data=changed.encode(), actor=None)
+print(row.pk)
+"""
+    pk = site.shell(code).strip().splitlines()[-1]
+    visitor = visit()
+    base = "/admin/mcp_app/apidocument"
+    pages = {
+        "openapi-list": f"{base}/",
+        "openapi-import": f"{base}/import/",
+        "openapi-operations": f"{base}/{pk}/change/",
+        "openapi-update": f"{base}/{pk}/update/",
+    }
+    for name, path in pages.items():
+        page = visitor.goto(path)
+        if name == "openapi-operations":
+            expect(page.locator("[data-loaded]")).to_be_attached()
+        for look in looks(page):
+            wide, window = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+            assert wide <= window, f"{name} {look}"
+            assert axe.seen(page, look.rules) == [], f"{name} {look}"
+            picture(page, f"{name}-{look}")
+        assert page.evaluate("window.pwned ?? null") is None
