@@ -145,7 +145,7 @@ def test_failed_login_shows_hostile_names_as_text(chromium: Browser, server: Liv
     visitor = Walker(context.new_page(), f"http://127.0.0.1:{server.ports[0]}")
     page = visitor.goto(f"/admin/login/?next=/admin/{SOUGHT}")
     attempts = 0
-    while "Too many wrong passwords" not in page.title():
+    while "Too many failed logins" not in page.title():
         attempts += 1
         page.fill("#id_username", planted("login.name", 150))
         page.fill("#id_password", planted("login.password"))

@@ -154,10 +154,11 @@ def test_search_box_describes_only_permitted_kinds(root: Client, seeded: Seed) -
         answer: dict[str, str] = client.get(reverse("mcp_find"), {"format": "json"}).json()
         return answer
 
-    whole = "a tool, prompt, resource, session, call, message, key, setting, person, page or document"
+    whole = "Find a tool, prompt, resource, session, call, message, key, setting, user, page or document"
     assert said(root)["promised"] == whole
-    assert "the newest 1,000 sessions; calls that wait or run, and the newest 500" in said(root)["bounds"]
+    assert "the latest 1,000 sessions; calls that wait or run, and the latest 500" in said(root)["bounds"]
     client = operator("view_session")
-    assert said(client)["promised"] == "a session, page or document"
-    assert said(client)["bounds"] == "Looks through the newest 1,000 sessions."
-    assert 'placeholder="a session, page or document"' in client.get(reverse("mcp_find")).content.decode()
+    assert said(client)["promised"] == "Find a session, page or document"
+    assert said(client)["bounds"] == "Searches the latest 1,000 sessions."
+    page = client.get(reverse("mcp_find")).content.decode()
+    assert 'placeholder="Find a session, page or document"' in page
