@@ -43,7 +43,7 @@ class FileForm(forms.Form):
         given = self.cleaned_data
         file, text, url = given.get("file"), given.get("text") or "", (given.get("url") or "").strip()
         if sum(map(bool, (file, text, url))) != 1:
-            raise ValidationError("Give a URL, a file or the text, one of them.")
+            raise ValidationError("Choose one: a URL, a file or the text.")
         if url and not url.startswith(("https://", "http://")):
             raise ValidationError({"url": "A URL begins with https:// or http://."})
         content = (
