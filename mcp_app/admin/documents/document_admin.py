@@ -30,7 +30,7 @@ from mcp_app.interface.text import marked
 from mcp_app.models import ApiDocument
 
 TONES = {"ready": "good", "reading": "info", "failed": "bad"}
-NEEDED = ("mcp_app.add_apidocument", "mcp_app.add_tool")
+NEEDED = ("mcp_app.view_apidocument", "mcp_app.add_apidocument", "mcp_app.add_tool")
 MAX_SHOWN = 50
 
 

@@ -277,7 +277,7 @@ class Requests:
             ),
             "POST /admin/mcp_app/apidocument/<id>/publish/": _changing({}),
             "POST /admin/mcp_app/apidocument/<id>/fetch/": _changing({"text": NEW_DOCUMENT}),
-            "POST /admin/mcp_app/apidocument/<id>/update/": _changing({}),
+            "POST /admin/mcp_app/apidocument/<id>/update/": Request("", {"accepted": "none"}),
             "POST /admin/mcp_app/apidocument/<id>/remove/": _changing({}),
             "POST /admin/mcp_app/credential/add/": _changing(
                 {"name": "new", "origins": "https://b.example", "token": "t"}
