@@ -41,15 +41,28 @@ class YesNoFilter(admin.SimpleListFilter):
         choices = list(zip(self.values, (self.yes, self.no), strict=True))
         if self.value():
             return choices
-        rows = model_admin.get_queryset(request).order_by()
-        found = rows.aggregate(matching=Count("pk", filter=self.matching), all=Count("pk"))
-        return choices if 0 < found["matching"] < found["all"] else []
+        matching, rows = _counts(request, model_admin)
+        return choices if 0 < matching[type(self)] < rows else []
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         yes, no = self.values
         if self.value() == yes:
             return queryset.filter(self.matching)
         return queryset.exclude(self.matching) if self.value() == no else queryset
+
+
+def _counts(request: HttpRequest, model_admin: Any) -> tuple[dict[type[YesNoFilter], int], int]:
+    """Return the number of rows for each filter, and of all rows. One query counts for all filters."""
+    found = getattr(request, "_mcp_counted_filters", None)
+    if found is None:
+        shown = model_admin.get_list_filter(request)
+        filters = [each for each in shown if isinstance(each, type) and issubclass(each, YesNoFilter)]
+        counts = {f"filter{index}": Count("pk", filter=each.matching) for index, each in enumerate(filters)}
+        row = model_admin.get_queryset(request).order_by().aggregate(rows=Count("pk"), **counts)
+        matching = {each: row[f"filter{index}"] for index, each in enumerate(filters)}
+        found = matching, row["rows"]
+        setattr(request, "_mcp_counted_filters", found)  # noqa: B010  # Not an attribute of HttpRequest.
+    return found
 
 
 class EnabledFilter(YesNoFilter):
