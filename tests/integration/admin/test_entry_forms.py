@@ -67,7 +67,7 @@ def test_form_shows_a_schema_once(root: Client, seeded: Seed) -> None:
 
 def test_new_tool_is_called_a_preset(root: Client, seeded: Seed) -> None:
     listed = root.get(TOOLS)
-    assert [each["texts"].noun for each in listed.context["add_choice"]] == ["preset"]
+    assert [each["texts"].noun for each in listed.context["add_choice"]] == ["preset", "HTTP tool"]
     text = listed.content.decode()
     assert ">Add preset</a>" in text
     assert "addlink" not in text.partition('id="changelist"')[0]

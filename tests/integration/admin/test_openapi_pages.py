@@ -54,8 +54,8 @@ def test_document_is_imported_from_file_or_text(admin_client: Client, way: str) 
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({}, "one of them"),
-        ({"text": "{}", "url": "https://a.example"}, "one of them"),
+        ({}, "Choose one"),
+        ({"text": "{}", "url": "https://a.example"}, "Choose one"),
         ({"text": "<html>"}, "a web page"),
         ({"url": "ftp://a.example"}, "begins with https"),
         ({"url": "http://127.0.0.1/x"}, "cannot be fetched"),
