@@ -5,6 +5,7 @@ tests/integration/roles.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -55,9 +56,7 @@ def addresses(seeded: Seed) -> Callable[[str], str]:
 
     def find(route: str) -> str:
         kind = route.partition("/")[0]
-        for converter in ("int", "str", "uuid"):
-            route = route.replace(f"<{converter}:pk>", str(rows.get(kind)))
-        return f"/api/{route}"
+        return "/api/" + re.sub(r"<\w+:\w+>", str(rows.get(kind)), route)
 
     return find
 

@@ -68,6 +68,7 @@ def test_dry_run_reports_differences_and_changes_nothing(root: Client, fit: Seed
         "kind": "tool",
         "key": "greet_world",
         "fields": [{"name": "title", "old": "Greet the world", "new": "Changed"}],
+        "warnings": [],
     }
     assert '    title: "Greet the world" → "Changed"' in told["text"]
     assert CatalogueChange.objects.count() == before

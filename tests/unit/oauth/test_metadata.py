@@ -72,9 +72,9 @@ def test_pages_for_users_allow_no_other_origin(path: str) -> None:
 
 def test_connect_page_mentions_login_only_with_oauth(settings: Any) -> None:
     page = Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
-    assert "it opens your browser" in page
+    assert "opens your browser" in page
     settings.MCP = {**settings.MCP, "OAUTH": False}
-    assert "it opens your browser" not in Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
+    assert "opens your browser" not in Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
 
 
 @pytest.mark.requirement("AUTH-51")

@@ -184,7 +184,7 @@ async def test_local_request_requires_credential() -> None:
 
 def test_connect_page_mentions_api_keys_only_if_enabled(external: Any) -> None:
     page = Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
-    assert "you log in and allow it" in page
+    assert "you log in and allow the connection" in page
     assert "needs an API key" in page
     external(API_KEYS=False)
     assert "needs an API key" not in Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
