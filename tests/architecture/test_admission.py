@@ -23,7 +23,7 @@ CHECKS = {
         "mcp_app/execution/background/service.py": "hands it to the gate, within a transaction",
         "mcp_app/execution/services.py": "hands it to the gate, within a transaction",
     },
-    r"\bquota\.admit(_now)?\(|\bsessions\.quota import .*\badmit(_now)?\b": {
+    r"(?<!\.)\bquota\.admit(_now)?\(|\bsessions\.quota import .*\badmit(_now)?\b": {
         "mcp_app/dispatcher.py": "requests that can be answered only on a stored stream",
         "mcp_app/execution/background/task_results.py": "streams of clients that wait for a task",
         "mcp_app/execution/calls/reply.py": "streams of running calls",
