@@ -39,6 +39,9 @@ class MoodyQueue:
             raise fault
         await self._inner.push(batch)
 
+    async def read(self, after: str, limit: int) -> Any:
+        return await self._inner.read(after, limit)
+
 
 @pytest.fixture
 def log(streams: Streams, settings: Settings) -> MessageLog:
