@@ -150,7 +150,7 @@ def test_sampling_is_answered_by_the_user(bench: Open) -> None:
     visitor.run()
     question = visitor.page.get_by_role("group", name="The tool asks the client's model")
     expect(question).to_contain_text("What is the capital of France?")
-    question.get_by_label("The model's answer").fill("Paris")
+    question.get_by_label("Response of the model").fill("Paris")
     question.get_by_role("button", name="Send").click()
     visitor.ends("completed")
     expect(visitor.part("output")).to_contain_text("Paris")

@@ -150,6 +150,12 @@ def test_viewer_sees_no_action_buttons(visit: Visit, pages: dict[str, str]) -> N
         "approval-list",
     ):
         page = visitor.goto(pages[name])
-        for selector in (".mcp-switch", "[formaction]", ".mcp-danger", "[name=_save]", "[form=mcp-retry]"):
+        for selector in (
+            ".mcp-switch:not(#mcp-live)",
+            "[formaction]",
+            ".mcp-danger",
+            "[name=_save]",
+            "[form=mcp-retry]",
+        ):
             assert page.locator(selector).count() == 0, (name, selector)
     assert visitor.trouble == []
