@@ -118,8 +118,16 @@ def number_text(value: float) -> str:
 
 
 def share_text(value: float | None) -> str:
-    """Return a fraction of 1 as text in percent."""
-    return "–" if value is None else f"{value * 100:.3g} %"
+    """Return a fraction of 1 as text in percent. A fraction below 1 is never shown as 100 %."""
+    if value is None:
+        return "–"
+    shown = f"{value * 100:.3g}"
+    return "99.9 %" if shown == "100" and value < 1 else f"{shown} %"
+
+
+def rounded_share(value: float, digits: int) -> float:
+    """Return a fraction rounded to a number of digits. A fraction below 1 stays below 1."""
+    return min(round(value, digits), 1 - 10**-digits) if value < 1 else value
 
 
 def seconds_text(seconds: float | None) -> str:

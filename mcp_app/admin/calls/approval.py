@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Count
+from django.db.models import Count, Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.safestring import SafeString
@@ -138,18 +138,22 @@ def asked_tools(names: Iterable[str]) -> dict[str, AskedTool]:
 class Earlier:
     """Counts of earlier approvals and refusals, for the tools that a list of calls uses.
 
-    One query reads all counts.
+    For a call that no longer waits, only decisions made before it ended its wait count. One query reads all
+    counts.
     """
 
-    def __init__(self, calls: Iterable[Call]) -> None:
+    def __init__(self, calls: Collection[Call]) -> None:
         tools = {call.tool for call in calls}
+        ends = sorted({end for call in calls if (end := _end_of_wait(call))})
         decided = Call.objects.filter(approval_until__isnull=False, tool__in=tools, decision__in=DECIDED)
-        rows = decided.order_by().values_list("tool", "user_id", "decision").annotate(number=Count("pk"))
-        self._of_user: Counter[tuple[str, Any, str]] = Counter()
-        self._of_tool: Counter[tuple[str, str]] = Counter()
-        for tool, user, decision, number in rows:
-            self._of_user[tool, user, decision] += number
-            self._of_tool[tool, decision] += number
+        before = {f"before_{at}": Count("pk", filter=Q(decided_at__lt=end)) for at, end in enumerate(ends)}
+        grouped = decided.order_by().values_list("tool", "user_id", "decision")
+        self._of_user: Counter[tuple[str, Any, str, datetime | None]] = Counter()
+        self._of_tool: Counter[tuple[str, str, datetime | None]] = Counter()
+        for tool, user, decision, *numbers in grouped.annotate(number=Count("pk"), **before):
+            for end, number in zip((None, *ends), numbers, strict=True):
+                self._of_user[tool, user, decision, end] += number
+                self._of_tool[tool, decision, end] += number
 
     def words(self, call: Call) -> str:
         """Return the earlier decisions about the user's calls of the tool, followed by those about others.
@@ -157,12 +161,16 @@ class Earlier:
         An example is ``approved 3 times before, refused once · other users: approved twice``. If the user of
         the call is unknown, the decisions about all calls of the tool count.
         """
-        tool, user = call.tool, call.user_id
-        of_all = [self._of_tool[tool, word] for word in DECIDED]
-        own = of_all if user is None else [self._of_user[tool, user, word] for word in DECIDED]
+        tool, user, end = call.tool, call.user_id, _end_of_wait(call)
+        of_all = [self._of_tool[tool, word, end] for word in DECIDED]
+        own = of_all if user is None else [self._of_user[tool, user, word, end] for word in DECIDED]
         others = [every - each for every, each in zip(of_all, own, strict=True)]
         shown = _times(own, "before") or "first request"
         return f"{shown} · other users: {_times(others)}" if any(others) else shown
+
+
+def _end_of_wait(call: Call) -> datetime | None:
+    return call.decided_at or call.finished_at
 
 
 def _times(numbers: Iterable[int], when: str = "") -> str:

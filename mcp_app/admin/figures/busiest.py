@@ -13,8 +13,9 @@ from django.utils import timezone
 from mcp_app import conf
 from mcp_app.admin.figures.asked import CLIENT, PRINCIPAL
 from mcp_app.admin.figures.period import query_of
-from mcp_app.admin.markup import share_text
+from mcp_app.admin.markup import rounded_share, share_text
 from mcp_app.admin.verdict import Reason
+from mcp_app.auth.api_keys import key_states
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.database import clock
 from mcp_app.interface.links import caller_pages, figures_page, sessions_page
@@ -22,8 +23,9 @@ from mcp_app.interface.text import marked
 from mcp_app.message_log.counts.figures import named
 from mcp_app.message_log.counts.spikes import USER, Spike, find_spike
 from mcp_app.message_log.traffic import Period
-from mcp_app.models import Session
+from mcp_app.models import ApiKey, Session
 from mcp_app.protocol.messages.methods import OTHER
+from mcp_app.protocol.principal_key import caller_ids
 
 MOST_CLIENTS: Final = 8
 # From this ratio on, a change is a factor instead of a percentage.
@@ -68,7 +70,7 @@ def _by_calls(user: Any, period: Period, now: datetime) -> list[ClientRow]:
             name,
             (figures_page(user, **query_of(period), by=PRINCIPAL, client=name) or "") if name else "",
             f"{calls:,}",
-            share_text(round(calls / total, 3)),
+            share_text(rounded_share(calls / total, 3)),
             trend(calls, earlier.get(name, 0)) if earlier else "",
         )
         for name, calls in [*found.items()][:MOST_CLIENTS]
@@ -104,15 +106,22 @@ def _with_sessions(user: Any, row: ClientRow, sessions: Mapping[str, int] | None
 def spike_reason(user: Any, now: datetime) -> Reason | None:
     """Return the task for a caller that suddenly makes most of the calls, or None.
 
-    It leads to the page of the API key or of the OAuth client, where the caller can be stopped.
+    A caller whose API key is no longer active needs no task. The task leads to the page of the API key or of
+    the OAuth client, where the caller can be stopped.
     """
     spike = find_spike(now)
-    if spike is None:
+    if spike is None or _has_ended_key(spike):
         return None
     since = timezone.localtime(spike.since)
     day = "" if since.date() == timezone.localtime(now).date() else f"{since:%Y-%m-%d} "
-    text = f"{_name(spike)} makes {share_text(round(spike.share, 2))} of calls since {day}{since:%H:%M}"
+    share = share_text(rounded_share(spike.share, 2))
+    text = f"{_name(spike)} makes {share} of calls since {day}{since:%H:%M}"
     return Reason(text, _page(user, spike) or "")
+
+
+def _has_ended_key(spike: Spike) -> bool:
+    key = caller_ids(spike.names.get(PRINCIPAL, "")).api_key
+    return bool(key) and not ApiKey.objects.filter(key_states()["active"], pk=key).exists()
 
 
 def _name(spike: Spike) -> str:

@@ -84,6 +84,7 @@ class Figures:
     workers: list[WorkerRow]
     refusals: list[tuple[RefusalCount, str]]
     whole: bool
+    asked_since: datetime
 
     @property
     def lines(self) -> list[tuple[FigureRow, list[Cell]]]:
@@ -117,7 +118,7 @@ def figures(request: HttpRequest) -> Figures:
         read = _by_name(request.user, view, period, now, begun)
     table = Table(view.title, view.first, sorted_rows(read.rows, order), order)
     return Figures(
-        min(period.until or now, now),
+        min(read.until or now, now),
         read.since,
         view,
         _periods(period, {"by": view.by, **view.query}),
@@ -136,6 +137,7 @@ def figures(request: HttpRequest) -> Figures:
         workers(begun) if request.user.has_perm("mcp_app.view_call") else [],
         refusals_of(read.since, period.until, view.tool) if view.kind in ("", TOOL) else [],
         read.whole,
+        period.starts(now)[0],
     )
 
 
@@ -174,12 +176,13 @@ def _started_calls(request: HttpRequest, view: View, period: Period, now: dateti
 
 
 class Read(NamedTuple):
-    """The rows of a view.
+    """The rows of a view, and the period that they sum. If ``until`` is None, it ends now.
 
     ``more`` is the number of names without a row. ``whole`` is True if the rows cover the whole period.
     """
 
     since: datetime
+    until: datetime | None
     rows: list[FigureRow]
     more: int = 0
     whole: bool = True
@@ -198,7 +201,7 @@ def _over_time(view: View, period: Period, now: datetime) -> Read:
             urls = _urls({"since": in_utc(at), "until": in_utc(last), **view.log})
             begin_and_end = (at, at + timedelta(seconds=period.span))
             rows.append(FigureRow(_written(at, period), calls, urls=urls, time=begin_and_end))
-    return Read(points[0][0], rows, whole=whole)
+    return Read(points[0][0], period.until, rows, whole=whole)
 
 
 def _written(at: datetime, period: Period) -> str:
@@ -222,7 +225,7 @@ def _by_name(user: Any, view: View, period: Period, now: datetime, begun: Iterab
         label, html, note = shown[name]
         wait = share(waited.get(name, []), WAITED)
         rows.append(FigureRow(label, calls, wait, note, urls, html))
-    return Read(found.since, rows, found.more, whole)
+    return Read(found.since, found.until, rows, found.more, whole)
 
 
 Label = tuple[str, SafeString, str]

@@ -12,13 +12,15 @@ from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
-from django.db.models import Q
+from django.db.models import Case, Q, When
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
+from mcp_app.auth.api_keys import KEY_ENDS_WITHIN, key_states
 from mcp_app.auth.permissions import PermissionMissing, may_view_people, people_permission
 from mcp_app.auth.principal_names import name_of
 from mcp_app.catalogue.access import (
@@ -28,6 +30,7 @@ from mcp_app.catalogue.access import (
     holder_of,
     holder_of_key,
 )
+from mcp_app.database import clock
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
 
@@ -148,15 +151,28 @@ def _key(request: HttpRequest, pk: str) -> ApiKey | None:
 
 
 def _keys(request: HttpRequest, pk: str, kept: dict[str, str]) -> list[SectionChoice]:
-    """Return links for the user and the user's newest API keys.
+    """Return links for the user and the user's newest API keys, the active ones first.
 
     The list is empty if the viewer may not view API keys.
     """
     if not request.user.has_perm("mcp_app.view_apikey"):
         return []
-    rows = ApiKey.objects.filter(user_id=pk).order_by("-pk").values_list("pk", "name")[:12]
-    keys = [_choice(f"Key {marked(name)}", kept, kept["key"] == str(key), key=str(key)) for key, name in rows]
+    ended_last = Case(When(key_states()["active"], then=0), default=1)
+    rows = ApiKey.objects.filter(user_id=pk).order_by(ended_last, "-pk")[:12]
+    keys = [_choice(_titled(key), kept, kept["key"] == str(key.pk), key=str(key.pk)) for key in rows]
     return [_choice("The user", kept, not kept["key"], key=""), *keys] if keys else []
+
+
+def _titled(key: ApiKey) -> str:
+    """Return the name of a key. Keys with one name differ in the state: revoked, expired or ending soon."""
+    title, ends = f"Key {marked(key.name)}", key.expires_at
+    if key.revoked_at is not None:
+        return f"{title} (revoked)"
+    if not key.usable:
+        return f"{title} (expired)"
+    if ends is not None and ends <= clock.utcnow() + KEY_ENDS_WITHIN:
+        return f"{title} (ends at {timezone.localtime(ends):%Y-%m-%d %H:%M})"
+    return title
 
 
 def _choice(title: str, kept: dict[str, str], chosen: bool, **changed: str) -> SectionChoice:

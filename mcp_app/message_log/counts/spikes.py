@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import Q, Sum
+from django.db.models import Q, QuerySet, Sum
 
 from mcp_app.message_log.counts.limited_figures import of_client
 from mcp_app.message_log.pages import between
@@ -31,6 +31,8 @@ SHARE: Final = 0.5
 ABOVE: Final = 0.25
 TIMES: Final = 3.0
 USUAL: Final = timedelta(days=1)
+# A caller without calls for this time has stopped and is not a spike.
+STOPPED: Final = timedelta(minutes=5)
 # Maximum number of messages read to find the minute in which a spike began.
 MOST_READ: Final = 5_000
 
@@ -83,7 +85,7 @@ def dominating(recent: Counts, usual: Counts) -> str | None:
 
 
 def find_spike(now: datetime) -> Spike | None:
-    """Return the caller that dominates the recent calls, or None."""
+    """Return the caller that dominates the recent calls and still makes calls, or None."""
     current = datetime.fromtimestamp(int(now.timestamp()) // TEN_MINUTES * TEN_MINUTES, UTC)
     before = current - CELL
     rows = _rows(Q(span=TEN_MINUTES, at__in=(before, current)), "at")
@@ -98,6 +100,8 @@ def find_spike(now: datetime) -> Spike | None:
         }
         if found:
             kind, (counts, name) = next(iter(found.items()))
+            if not _calls_since(kind, name, now - STOPPED).exists():
+                return None
             since = _begin(kind, name, first, counts.rate(name))
             return Spike({each: named for each, (_, named) in found.items()}, counts.share(name), since)
     return None
@@ -122,12 +126,16 @@ def _grouped(rows: Iterable[tuple[Any, ...]]) -> dict[str, Counter[str]]:
 def _begin(kind: str, name: str, first: datetime, rate: float) -> datetime:
     """Return the minute in which the spike began. ``first`` is the start of its recent calls."""
     cell = _first_cell(kind, name, first)
-    messages = between(Message.objects.filter(_condition(kind, name, cell)), cell, None)
-    times = messages.filter(method="tools/call", at__gte=cell).order_by("pk").values_list("at", flat=True)
+    times = _calls_since(kind, name, cell).order_by("pk").values_list("at", flat=True)
     minutes = Counter(int(at.timestamp()) // MINUTE * MINUTE for at in times[:MOST_READ])
     # The rate is an average of minutes before the begin, too, so the minutes of the spike are above it.
     begun = min((minute for minute, calls in minutes.items() if calls >= rate / 2), default=None)
     return cell if begun is None else datetime.fromtimestamp(begun, UTC)
+
+
+def _calls_since(kind: str, name: str, since: datetime) -> QuerySet[Message]:
+    messages = between(Message.objects.filter(_condition(kind, name, since)), since, None)
+    return messages.filter(method="tools/call", at__gte=since)
 
 
 def _first_cell(kind: str, name: str, first: datetime) -> datetime:

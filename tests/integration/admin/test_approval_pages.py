@@ -182,6 +182,31 @@ def test_queue_row_shows_earlier_decisions_and_refuses_with_a_reason(decider: Cl
     assert (call.decision, call.decision_reason) == ("refused", "not now")
 
 
+def test_decided_call_counts_only_decisions_before_its_own(root: Client, seeded: Seed) -> None:
+    call, now = seeded.undecided_call, timezone.now()
+
+    def rows() -> tuple[list[str], int]:
+        with CaptureQueriesContext(connection) as captured:
+            text = _read(root, f"{QUEUE}?decision=any&q=weed")
+        said = re.findall(r"first request|approved \w+ before[^\n]*", text)
+        return [each.strip() for each in said], len(captured)
+
+    def decide(number: int, decision: str, minutes: int) -> None:
+        at = now + timedelta(minutes=minutes)
+        words = {"decision": decision, "decided_at": at, "finished_at": at, "accepted_at": at}
+        undecided_call(call.session_id, number, tool="weed", user=call.user, state="completed", **words)
+
+    decide(70, "approved", -9)
+    rows()  # The first request fills caches.
+    before, queries = rows()
+    assert before == ["first request"]
+    decide(71, "refused", -7)
+    decide(72, "approved", -5)
+    assert rows() == (
+        ["approved once before, refused once", "approved once before", "first request"], queries,
+    )  # fmt: skip
+
+
 def test_bulk_decision_page_lists_its_consequences(decider: Client, seeded: Seed) -> None:
     seeded.undecided_call.user = seeded.viewer
     seeded.undecided_call.four_eyes = True

@@ -24,8 +24,8 @@ from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, ORPHANED, QUIET, Dashboard
 from mcp_app.admin.figures.busiest import MOST_CLIENTS, trend
 from mcp_app.admin.figures.page import NOT_NAMED, UNKNOWN_TOOLS
-from mcp_app.admin.markup import in_utc
-from mcp_app.auth.api_keys import issue_api_key
+from mcp_app.admin.markup import in_utc, rounded_share, share_text
+from mcp_app.auth.api_keys import issue_api_key, revoke_api_key
 from mcp_app.code_fault import CodeFault
 from mcp_app.message_log import rollups
 from mcp_app.message_log.rollup_cells import RollupCells
@@ -568,6 +568,14 @@ def test_trend_compares_with_the_period_before(calls: int, before: int, text: st
     assert trend(calls, before) == text
 
 
+@pytest.mark.parametrize(
+    ("share", "text"), [(1.0, "100 %"), (1_060 / 1_062, "99 %"), (0.994, "99 %"), (0.286, "29 %")]
+)
+def test_share_below_one_is_never_shown_as_all(share: float, text: str) -> None:
+    assert share_text(rounded_share(share, 2)) == text
+    assert (share_text(share) == "100 %") == (share == 1)
+
+
 def test_calls_per_minute_are_those_of_the_last_minute(root: Client, empty: Seed) -> None:
     now = time.time()
     _drain(*[line(f"old-{at}", at=now - 600) for at in range(90)], *[line(f"new-{at}") for at in range(30)])
@@ -588,6 +596,10 @@ def test_spike_is_the_first_task_and_leads_to_the_key(root: Client, empty: Seed)
     task = shown(root).verdict.tasks[0]
     assert task.text.startswith("Report Bot (viewer · bot) makes 100 % of calls since ")
     assert task.url == page("apikey", "change", bot.pk)
+    revoke_api_key(key=bot)
+    assert not any("of calls since" in each.text for each in shown(root).verdict.tasks)
+    ApiKey.objects.filter(pk=bot.pk).update(revoked_at=None)
+    assert shown(root).verdict.tasks[0].text == task.text
     Message.objects.all().delete()
     CallerRollup.objects.all().delete()
     assert not any("of calls since" in each.text for each in shown(root).verdict.tasks)

@@ -57,6 +57,8 @@ def test_doctor_page_examines_only_on_request(operator: Client) -> None:
     assert page("doctor", "changelist") == ADDRESS
     text = operator.get(ADDRESS).content.decode()
     assert "Run checks" in text
+    assert "changes nothing" not in text
+    assert "Both appear in the log, and the call in the figures." in text
     assert "data-doctor-result" not in text
 
 

@@ -196,6 +196,32 @@ def test_figures_export_as_csv_without_formulas(root: Client, counted: Seed) -> 
     ]  # fmt: skip
 
 
+def test_csv_percentiles_below_the_first_bound_are_numbers(root: Client, counted: Seed) -> None:
+    LogCursor.objects.all().delete()
+    queue: Any = ListQueue(batch(line("1", target="tiny", ms=0.1)))
+    drain_once(queue)
+    answer = root.get(page("message", "figures"), {"format": "csv"})
+    rows = {row["Tool"]: row for row in csv.DictReader(io.StringIO(answer.content.decode()))}
+    assert (rows["tiny"]["p50 (s)"], rows["tiny"]["p95 (s)"]) == ("0.001", "0.001")
+
+
+def test_page_names_the_period_that_its_table_sums(
+    root: Client, counted: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC).replace(minute=33, second=20)
+    monkeypatch.setattr("mcp_app.database.clock.utcnow", lambda: now)
+    begin = (now - timedelta(minutes=59)).replace(second=0)
+    said = "Clients and users are counted in steps of ten minutes: the table by tool begins at "
+    for by, since in (("tool", begin), ("time", begin), ("client", begin.replace(minute=40))):
+        text = root.get(page("message", "figures"), {"by": by}).content.decode()
+        assert f"From {timezone.localtime(since):%Y-%m-%d %H:%M} to" in text
+        assert (f"{said}{timezone.localtime(begin):%H:%M}." in text) == (by == "client")
+    chosen = {"since": f"{begin:%Y-%m-%dT%H:%M}Z", "until": f"{now - timedelta(minutes=10):%Y-%m-%dT%H:%M}Z"}
+    for by, until in (("tool", now.replace(minute=24)), ("client", now.replace(minute=30))):
+        found = shown(root, by=by, **chosen)
+        assert found.at == until.replace(second=0, microsecond=0), by
+
+
 def test_figures_show_queue_time_by_tool_and_client(root: Client, counted: Seed) -> None:
     Call.objects.all().delete()
     now = datetime.now(UTC)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from django.contrib.auth.models import Group, Permission
@@ -16,8 +17,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from mcp_app.auth.api_keys import issue_api_key, replace_api_key
 from mcp_app.auth.membership import grant_membership, membership_of
-from mcp_app.models import Draft, Tool
+from mcp_app.models import ApiKey, Draft, Tool
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.samples.admin_seed import RAW_MARKUP, Seed
@@ -153,6 +155,22 @@ def test_key_of_another_user_returns_404(key: str, root: Client, seeded: Seed) -
     address = reverse("mcp_person", args=[seeded.viewer.pk])
     assert root.get(address, {"key": key}).status_code == 404
     assert root.get(address, {"key": str(seeded.key.pk)}).status_code == 404
+
+
+def test_person_page_marks_replaced_keys_and_lists_active_keys_first(root: Client, seeded: Seed) -> None:
+    old, _ = issue_api_key(user=seeded.outsider, name="laptop")
+    mid, _, _ = replace_api_key(key=old, old_key_ends="24h")
+    new, _, _ = replace_api_key(key=mid, old_key_ends="now")
+    ends = f"{timezone.localtime(old.expires_at):%Y-%m-%d %H:%M}"
+    gone, _ = issue_api_key(user=seeded.outsider, name="gone")
+    ApiKey.objects.filter(pk=gone.pk).update(expires_at=timezone.now() - timedelta(minutes=1))
+    found = root.get(reverse("mcp_person", args=[seeded.outsider.pk])).context["keys"]
+    assert [(each.title, parse_qs(each.url[1:])["key"][0]) for each in found[1:]] == [
+        ("Key laptop", str(new.pk)),
+        (f"Key laptop (ends at {ends})", str(old.pk)),
+        ("Key gone (expired)", str(gone.pk)),
+        ("Key laptop (revoked)", str(mid.pk)),
+    ]
 
 
 def test_person_page_requires_user_and_entry_permissions(client_of: ClientOf, seeded: Seed) -> None:

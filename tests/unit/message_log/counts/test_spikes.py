@@ -54,6 +54,16 @@ def _count(at: datetime, principal: str, client: str, count: int) -> None:
             CallerRollup.objects.filter(pk=row.pk).update(count=row.count + count)
 
 
+def _still_calls(principal: str, client: str = "") -> None:
+    """Store a message of the last minute."""
+    if client:
+        Session.objects.create(
+            id="s" * 32, principal=principal, protocol_version="2025-11-25", client_name=client,
+            created_at=CURRENT, last_seen_at=NOW,
+        )  # fmt: skip
+    _log(NOW - timedelta(minutes=1), principal, "s" * 32, 1)
+
+
 def _log(at: datetime, principal: str, session: str, count: int) -> None:
     """Store messages of one minute, without counting them."""
     made = [
@@ -95,6 +105,7 @@ class TestFindSpike:
     def test_user_with_many_keys_is_one_caller(self) -> None:
         for key in range(10):
             _count(CURRENT, f"user:2/key:{key}", f"client-{key}", 30)
+        _still_calls("user:2/key:3")
         _count(CURRENT, "user:1/key:1", "Orion", 60)
         found = find_spike(NOW)
         assert found is not None
@@ -103,6 +114,7 @@ class TestFindSpike:
     def test_client_of_many_users_is_one_caller(self) -> None:
         for user in range(10):
             _count(CURRENT, f"user:{user + 2}/key:1", "Report Bot", 30)
+        _still_calls("user:3/key:1", "Report Bot")
         found = find_spike(NOW)
         assert found is not None
         assert found.names == {CLIENT: "Report Bot"}
@@ -111,15 +123,24 @@ class TestFindSpike:
         begin = CURRENT - timedelta(minutes=40)
         for minutes in range(0, 50, 10):
             _count(begin + timedelta(minutes=minutes), "user:2/key:7", "Report Bot", 600)
+        _still_calls("user:2/key:7")
         found = find_spike(NOW)
         assert found is not None
         assert found.since == begin
 
     def test_new_ten_minutes_are_judged_with_those_before(self) -> None:
         _count(CURRENT - timedelta(minutes=10), "user:2/key:7", "Report Bot", 600)
+        _log(CURRENT - timedelta(minutes=2), "user:2/key:7", "", 1)
         found = find_spike(CURRENT + timedelta(seconds=5))
         assert found is not None
         assert found.names[PRINCIPAL] == "user:2/key:7"
+
+    @pytest.mark.parametrize(("minutes", "is_found"), [(4, True), (6, False)])
+    def test_caller_that_stopped_is_not_found(self, minutes: int, is_found: bool) -> None:
+        _count(CURRENT, "user:2/key:7", "Report Bot", 600)
+        _log(NOW - timedelta(minutes=minutes), "user:2/key:7", "", 1)
+        _log(NOW, "user:1/key:1", "", 1)
+        assert (find_spike(NOW) is not None) == is_found
 
     @pytest.mark.parametrize("ago", [20, 60])
     def test_past_spike_is_not_found(self, ago: int) -> None:
