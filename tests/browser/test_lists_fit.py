@@ -55,3 +55,24 @@ def test_admin_lists_do_not_scroll_horizontally(visit: Visit, lists: list[str]) 
         if found:
             wrong[address] = found
     assert not wrong, json.dumps(wrong, indent=1)
+
+
+@pytest.mark.parametrize("query", ["", "?live=1"])
+def test_search_help_of_the_log_fits_its_page(visit: Visit, query: str) -> None:
+    visitor = visit(width=WIDTH)
+    page = visitor.goto(f"/admin/mcp_app/message/{query}")
+    page.locator(".mcp-help > summary").click()
+    for width in (1024, WIDTH, *WIDER):
+        widen(page, width)
+        assert page.evaluate(SCROLLING) == [], width
+        # The corners of the box are visible, and no text is wider than its place.
+        shown = page.evaluate("""() => {
+          const box = document.querySelector(".mcp-help > .mcp-menu-box");
+          const { left, right, top } = box.getBoundingClientRect();
+          const at = (x) => box.contains(document.elementFromPoint(x, top + 6));
+          const isCut = (each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1;
+          const cut = [box, ...box.querySelectorAll("*")].filter(isCut);
+          return [at(left + 6), at(right - 6), cut.map((each) => each.textContent.slice(0, 60))];
+        }""")
+        assert shown == [True, True, []], width
+    picture(page, f"log-search-help{query.replace('?', '-').replace('=', '-')}-light-{WIDER[-1]}")
