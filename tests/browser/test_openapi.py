@@ -103,6 +103,32 @@ def test_plain_http_server_asks(visit: Visit, file: Path) -> None:
     expect(asks).to_be_hidden()
 
 
+def test_selection_and_names_stay_after_an_error(visit: Visit, tmp_path: Path) -> None:
+    file = tmp_path / "few.json"
+    file.write_text(json.dumps(document(4)))
+    page = visit().goto("/admin/mcp_app/apidocument/import/")
+    page.locator("#id_file").set_input_files(file)
+    page.locator("#id_tool_prefix").fill("few")
+    page.locator("#mcp-document-form button[type=submit]").click()
+    total, save = page.locator("[data-op-total]"), page.locator("[data-op-save]")
+    expect(total).to_contain_text("4 selected")
+    page.locator("[data-op-none]").click()
+    rows = page.locator(".mcp-op-row")
+    rows.nth(1).click()
+    page.locator("#mcp-op-name").fill("own_name")
+    rows.nth(2).click()
+    page.locator("input[name=server][value^='http:']").check()
+    save.click()
+    expect(page.locator("body")).to_contain_text("requests to http: are not encrypted")
+    expect(total).to_contain_text("2 selected")
+    assert "own_name" in page.locator("[data-op-selection]").input_value()
+    page.locator("input[name=plain_http]").check()
+    save.click()
+    expect(page.locator("body")).to_contain_text("Saved 2 drafts")
+    expect(total).to_contain_text("0 selected")
+    expect(save).to_be_disabled()
+
+
 def test_document_pages_fit_in_every_look(visit: Visit, site: LiveServer) -> None:
     small = json.dumps(json.dumps(document(60)))
     newer = json.dumps(json.dumps({**document(59)}))

@@ -156,12 +156,12 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
 
     @object_button("select", "import")
     def select(self, request: HttpRequest, row: ApiDocument) -> HttpResponse:
-        """Save drafts of the selected operations."""
+        """Save drafts of the selected operations. A refused form is shown again as it was entered."""
         form = SelectionForm(request.POST)
         if not form.is_valid():
             for problems in form.errors.values():
                 self.message_user(request, marked(" ".join(map(str, problems))), messages.ERROR)
-            return HttpResponseRedirect(self.page_url("change", row))
+            return self.row_page(request, row)
         given = form.cleaned_data
         credentials = survey_page.chosen_credentials(request)
         try:
@@ -170,11 +170,12 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
             done = importing.import_operations(row=row, keys=names, names=names, actor=request.user)
         except (DocumentError, ValidationError) as error:
             self.message_user(request, f"Nothing was saved. {importing.reason_of(error)}", messages.ERROR)
-            return HttpResponseRedirect(self.page_url("change", row))
+            return self.row_page(request, row)
         self._report(request, done.skipped)
-        if done.drafts:
-            text = f"Saved {len(done.drafts)} drafts. Clients see them when they are published."
-            self.message_user(request, text, messages.SUCCESS)
+        if not done.drafts:
+            return self.row_page(request, row)
+        text = f"Saved {len(done.drafts)} drafts. Clients see them when they are published."
+        self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(self.page_url("change", row))
 
     @object_button("publish")

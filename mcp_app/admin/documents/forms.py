@@ -18,6 +18,17 @@ from mcp_app.models import ApiDocument
 OWN_SERVER = "own"
 
 
+def read_selection(text: str) -> dict[str, str] | None:
+    """Return the entered names by operation key, or None if the text is not a selection."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
+        return None
+    return found
+
+
 class FileForm(forms.Form):
     """A document, by its URL, as a file or as text."""
 
@@ -76,11 +87,8 @@ class SelectionForm(forms.Form):
 
     def clean_selection(self) -> dict[str, str]:
         """Return the proposed or entered names by operation key."""
-        try:
-            found = json.loads(self.cleaned_data["selection"])
-        except ValueError as error:
-            raise ValidationError("The selection cannot be read.") from error
-        if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
+        found = read_selection(self.cleaned_data["selection"])
+        if found is None:
             raise ValidationError("The selection cannot be read.")
         if not found:
             raise ValidationError("Select at least one operation.")

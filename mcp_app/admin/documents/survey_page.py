@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from django.http import HttpRequest
 
-from mcp_app.admin.documents.forms import OWN_SERVER
+from mcp_app.admin.documents.forms import OWN_SERVER, read_selection
 from mcp_app.catalogue.documents import storing
 from mcp_app.catalogue.documents.packing import unpacked_survey
 from mcp_app.catalogue.documents.tools import drafts_of, tools_of
@@ -20,7 +21,7 @@ _RECURSION: Final = next(rule for rule in RULES if rule.id == "recursion")
 
 
 def context_of(request: HttpRequest, row: ApiDocument) -> dict[str, Any]:
-    """Return the template context of a document's page."""
+    """Return the template context of a document's page. A refused form keeps its values."""
     context: dict[str, Any] = {"row": row, "waiting": len(drafts_of(row)), "few": FEW, "tools": tools_of(row)}
     if row.content is None:
         return context
@@ -29,16 +30,24 @@ def context_of(request: HttpRequest, row: ApiDocument) -> dict[str, Any]:
     urls = [each.url for each in servers]
     chosen = row.server or next((each.url for each in servers if not each.problem), "")
     own = chosen if chosen not in urls else ""
+    picked, credentials = OWN_SERVER if own or not chosen else chosen, row.credentials
+    entered: dict[str, Any] = {}
+    if request.method == "POST":
+        picked, own = request.POST.get("server", picked), request.POST.get("own_server", own)
+        credentials = chosen_credentials(request)
+        selection = read_selection(request.POST.get("selection", "")) or {}
+        entered = {"selection": json.dumps(selection), "plain_http": "plain_http" in request.POST}
     converter = storing.converter_of(row, document)
     used = {name for each in unpacked_survey(row.survey) for name in each.security}
     return {
         **context,
         "servers": servers,
-        "chosen_server": OWN_SERVER if own or not chosen else chosen,
+        "entered": entered,
+        "chosen_server": picked,
         "own_server": own,
         "own_value": OWN_SERVER,
         "schemes": [
-            {"scheme": scheme, "chosen": row.credentials.get(name, ""), "used": name in used}
+            {"scheme": scheme, "chosen": credentials.get(name, ""), "used": name in used}
             for name, scheme in converter.schemes.items()
         ],
         "credentials": _credentials(request, origin_of(chosen) if chosen else ""),
@@ -51,12 +60,13 @@ def operations_of(row: ApiDocument) -> dict[str, Any]:
         return {"state": row.state, "progress": row.progress}
     operations = unpacked_survey(row.survey)
     tools, drafts = tools_of(row), drafts_of(row)
+    is_new = not tools and not drafts
     return {
         "state": row.state,
         "problem": row.problem,
         "few": FEW,
         "many_tokens": MANY_TOKENS,
-        "selected": [key for key in proposed(operations) if key not in tools and key not in drafts],
+        "selected": proposed(operations) if is_new else [],
         "operations": [_shown(each, each.key in tools, each.key in drafts) for each in operations],
     }
 

@@ -47,7 +47,13 @@ function openOperations() {
       text: `${each.key} ${each.name} ${each.id} ${each.summary}`.toLowerCase(),
     }));
     byKey = new Map(operations.map((each) => [each.key, each]));
-    for (const key of data.selected) selected.add(key);
+    const entered = at("selection").dataset.entered;
+    if (entered === undefined) for (const key of data.selected) selected.add(key);
+    // A form with an error keeps the user's own selection and names.
+    for (const [key, name] of Object.entries(JSON.parse(entered ?? "{}"))) {
+      selected.add(key);
+      if (name) names.set(key, name);
+    }
     options(field("method"), operations.map((each) => each.method));
     options(field("tag"), operations.flatMap((each) => each.tags));
     page.dataset.loaded = "1";

@@ -105,7 +105,15 @@ def test_operations_have_sizes_states_and_problems(admin_client: Client, shop: A
     assert (each["GET /orders"]["state"], each["GET /orders/{id}"]["state"]) == ("draft", "")
     assert "leads nowhere" in each["POST /orders"]["refused"]
     assert each["GET /orders/{id}"]["tokens"] > 0
-    assert found["selected"] == ["GET /orders/{id}", "DELETE /orders/{id}"]
+
+
+def test_operations_are_preselected_until_drafts_are_saved(admin_client: Client, shop: ApiDocument) -> None:
+    proposed = {"GET /orders", "GET /orders/{id}", "DELETE /orders/{id}"}
+    assert set(admin_client.get(url("operations", shop)).json()["selected"]) == proposed
+    importing.import_operations(row=shop, keys=["GET /orders"], actor=None)
+    assert admin_client.get(url("operations", shop)).json()["selected"] == []
+    importing.publish_imported(row=shop, actor=None)
+    assert admin_client.get(url("operations", shop)).json()["selected"] == []
 
 
 def select(client: Client, row: ApiDocument, **given: Any) -> Any:
@@ -140,6 +148,29 @@ def test_unusable_selection_saves_nothing(
 ) -> None:
     assert problem in messages_of(select(admin_client, shop, **given))
     assert not Draft.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "selection"),
+    [
+        ({}, {"GET /orders": "", "GET /orders/{id}": "own"}),
+        ({"plain_http": "1", "selection": '{"POST /orders": "x"}'}, {"POST /orders": "x"}),
+        ({"selection": "{}"}, {}),
+        ({"selection": "["}, {}),
+    ],
+)
+def test_refused_selection_stays_as_it_was_entered(
+    admin_client: Client, shop: ApiDocument, given: dict[str, str], selection: dict[str, str]
+) -> None:
+    server = "http://api.example.com/v2"
+    page = select(admin_client, shop, server="own", own_server=server, **given)
+    assert page.status_code == 200
+    assert json.loads(page.context["entered"]["selection"]) == selection
+    assert (page.context["chosen_server"], page.context["own_server"]) == ("own", server)
+    text = page.content.decode()
+    assert "data-entered=" in text
+    assert ('name="plain_http" value="1" checked' in text) is ("plain_http" in given)
+    assert "data-entered=" not in admin_client.get(url("change", shop)).content.decode()
 
 
 @pytest.mark.requirement("INT-28")
