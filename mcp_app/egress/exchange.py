@@ -93,6 +93,9 @@ async def exchange(
         async with asyncio.timeout(policy.seconds) as limit:
             async with _answered(request, target, policy, secrets, progress, resolve, tls) as answer:
                 yield answer
+    except EgressRefused as refusal:
+        refusal.sent = progress.sent
+        raise
     except TimeoutError:
         if not limit.expired():
             raise

@@ -30,7 +30,9 @@ class EgressError(Exception):
 
 
 class EgressRefused(EgressError):
-    """A fetch that the policy forbids."""
+    """A fetch that the policy forbids. ``sent`` is True if the policy refused the answer of the server."""
+
+    sent = False
 
 
 class EgressFailed(EgressError):
@@ -50,6 +52,8 @@ class Policy:
 
     ports: frozenset[int] | range = frozenset({80, 443, 8080, 8443})
     allow: frozenset[Network] = frozenset()
+    # The setting behind ``allow``, for messages.
+    allow_setting: str = ""
     # None allows any type, for callers that need only the status.
     content_types: frozenset[str] | None = PAGE_TYPES
     max_redirects: int = 5
@@ -75,6 +79,7 @@ def entered(*, seconds: float, max_bytes: int) -> Policy:
     return Policy(
         ports=ANY_PORT,
         allow=networks(conf.get().egress_allow),
+        allow_setting="EGRESS_ALLOW",
         content_types=None,
         max_redirects=0,
         max_raw_bytes=max_bytes,

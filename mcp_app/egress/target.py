@@ -26,11 +26,6 @@ _LOOKUP_SECONDS = 1.0
 # Names outside the public DNS (RFC 6761, 6762, 7686, 8375, 9476; ICANN: internal).
 _INSIDE_NAMES = ("local", "localhost", "internal", "home.arpa", "alt", "test", "invalid", "onion")
 
-_INSIDE = (
-    "The host name does not stand for an address on the public internet. Check its spelling; "
-    "places inside a private network can only be fetched when an operator allows them."
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -92,6 +87,18 @@ def _host(url: httpx2.URL) -> str:
     return host
 
 
+def _inside(target: Target, policy: Policy) -> EgressRefused:
+    """Return the refusal of a target that is private or unknown."""
+    remedy = "Addresses in a private network can only be reached when an operator allows them."
+    if policy.allow_setting:
+        remedy = f"An address in a private network can only be reached if {policy.allow_setting} names it."
+    if parse(target.host) is not None:
+        return EgressRefused(f"The address is not on the public internet. {remedy}")
+    return EgressRefused(
+        f"The host name does not stand for an address on the public internet. Check its spelling. {remedy}"
+    )
+
+
 async def addresses(target: Target, policy: Policy, resolve: Resolve) -> list[str]:
     """Resolve the name once and return its addresses.
 
@@ -102,7 +109,7 @@ async def addresses(target: Target, policy: Policy, resolve: Resolve) -> list[st
     except (OSError, UnicodeError):
         answers = []
     if not answers or len(answers) > _MAX_ADDRESSES or not all(_allowed(text, policy) for text in answers):
-        raise EgressRefused(_INSIDE)
+        raise _inside(target, policy)
     return list(dict.fromkeys(answers))
 
 
@@ -122,7 +129,7 @@ async def reach(target: Target, policy: Policy, resolve: Resolve) -> list[str]:
     if answers and all(_is_allowed_inside(text, policy) for text in answers[:_MAX_ADDRESSES]):
         return await addresses(target, policy, _known(answers))
     if _is_inside_name(target.host) or not all(_allowed(text, policy) for text in answers):
-        raise EgressRefused(_INSIDE)
+        raise _inside(target, policy)
     return []
 
 

@@ -137,6 +137,40 @@ def test_failed_try_shows_what_went_wrong(root: Browser, api: WebApi) -> None:
     assert ("id: expected a value" in outcome.problem, outcome.attempts) == (True, [])
 
 
+def test_blocked_try_is_shown_as_not_sent(root: Browser, api: WebApi, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ()}
+    page = post(root, "_try", entered(api))
+    text = page.content.decode()
+    assert (page.context["outcome"].sent, api.requests) == (False, [])
+    assert text.count("Not sent. ") == text.count("The address is not on the public internet.") == 1
+    assert "EGRESS_ALLOW" in text
+    assert "host name" not in text
+    assert not any(title in text for title in ("Sent request", "Raw response", "Mapped result"))
+
+
+def test_refused_answer_is_shown_as_sent_without_a_result(root: Browser, api: WebApi, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 2_000}
+    api.says({"long": "x" * 5_000})
+    page = post(root, "_try", entered(api))
+    text = page.content.decode()
+    assert (page.context["outcome"].sent, len(api.requests)) == (True, 1)
+    assert "is larger than" in page.context["outcome"].problem
+    assert "Sent request" in text
+    assert "Mapped result" not in text
+
+
+@pytest.mark.parametrize("button", ["_publish", "_draft"])
+def test_empty_form_marks_all_required_fields(root: Browser, button: str) -> None:
+    page = post(root, button, entered(address="", name="", description="", arguments="{}"))
+    assert set(page.context["form"].errors) == {"address", "name"}
+
+
+def test_request_without_name_can_be_tried(root: Browser, api: WebApi) -> None:
+    api.says({})
+    page = post(root, "_try", entered(api, name=""))
+    assert (page.context["form"].errors, page.context["outcome"].problem) == ({}, "")
+
+
 def test_untried_request_is_published_only_after_a_warning(root: Browser, api: WebApi) -> None:
     api.says({"a": 1})
     page = post(root, "_publish", entered(api))

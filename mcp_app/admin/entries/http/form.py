@@ -178,6 +178,11 @@ class HttpToolForm(forms.Form):
             self.complain({"request": [str(error)]})
         return None
 
+    def require_name(self) -> None:
+        """Add an error to an empty name. Only a saved tool needs a name."""
+        if self.entry is None and not self.cleaned_data.get("name") and "name" not in self.errors:
+            self.add_error("name", "This is required.")
+
     def values(self, plan: RequestPlan, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the entry for a service."""
         given = self.cleaned_data

@@ -95,7 +95,9 @@ class HttpToolPages(ModelAdmin[Tool]):
         read = form.read()
         if "_live" in request.POST:
             return JsonResponse(_preview(form, read))
-        if read is None:
+        if "_try" not in request.POST:
+            form.require_name()
+        if read is None or form.errors:
             return self._http_page(request, form, entry)
         if "_try" in request.POST:
             return self._try_request(request, form, entry, *read)
@@ -220,6 +222,11 @@ class Outcome:
         self.structured = ""
         self.milliseconds = 0
 
+    @property
+    def sent(self) -> bool:
+        """Return True if any attempt left this server."""
+        return any(attempt["sent"] for attempt in self.attempts)
+
     def run(
         self, plan: RequestPlan, schema: Mapping[str, Any], output: Any, arguments: Mapping[str, Any]
     ) -> None:
@@ -255,6 +262,7 @@ def _shown(attempt: Attempt) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "request": _request_text(attempt.method, attempt.url, attempt.headers, attempt.body),
         "problem": attempt.problem,
+        "sent": attempt.sent,
         "milliseconds": attempt.milliseconds,
     }
     if received is not None:

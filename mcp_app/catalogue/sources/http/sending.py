@@ -39,6 +39,8 @@ class Attempt:
     body: bytes | None
     received: Received | None
     problem: str
+    # False if no byte of the request left this server.
+    sent: bool
     milliseconds: int
 
 
@@ -50,7 +52,12 @@ class Recorder:
     cached: bool = False
 
     def add(
-        self, request: Request, own: Secrets, received: Received | None, problem: str, started: float
+        self,
+        request: Request,
+        own: Secrets,
+        received: Received | None,
+        error: EgressFailed | EgressRefused | None,
+        started: float,
     ) -> None:
         """Record one attempt."""
         hidden = [(name, HIDDEN) for name, _ in own.headers]
@@ -61,7 +68,9 @@ class Recorder:
             url += ("&" if "?" in url else "?") + "&".join(f"{name}={HIDDEN}" for name, _ in own.query)
         spent = round((time.monotonic() - started) * 1000)
         headers = (*request.headers, *hidden)
-        self.attempts.append(Attempt(request.method, url, headers, request.body, received, problem, spent))
+        problem, sent = ("", True) if error is None else (str(error), error.sent)
+        attempt = Attempt(request.method, url, headers, request.body, received, problem, sent, spent)
+        self.attempts.append(attempt)
 
 
 async def sent(
@@ -99,19 +108,21 @@ async def _attempt(
     own = await _own(plan, request)
     most = conf.get().max_result_bytes
     policy = entered(seconds=max(until - time.monotonic(), 0.001), max_bytes=most)
-    received, failure, problem = None, None, ""
+    received: Received | None = None
+    failure: EgressFailed | None = None
+    error: EgressFailed | EgressRefused | None = None
     try:
         async with exchange(request, policy, own) as answer:
             received = await _read(plan, answer, most)
     except EgressFailed as failed:
-        failure, problem = failed, str(failed)
+        failure = error = failed
     except EgressRefused as refusal:
-        problem = str(refusal)
-        raise ToolError(problem) from None
+        error = refusal
+        raise ToolError(str(refusal)) from None
     finally:
         if recorder is not None:
-            recorder.add(request, own, received, problem, started)
-    log.debug("%s %s: %s", request.method, plan.origin, received.status if received else problem)
+            recorder.add(request, own, received, error, started)
+    log.debug("%s %s: %s", request.method, plan.origin, received.status if received else failure)
     return received, failure, own
 
 
