@@ -301,7 +301,7 @@ def test_deleted_search_is_restored_by_one_press(
     page = visitor.goto("/admin/mcp_app/message/searches/")
     row = page.locator(".mcp-saved-row", has_text=f"{scheme} days")
     row.get_by_role("button", name="Delete", exact=True).click()
-    row.get_by_role("button", name="Delete the search").click()
+    row.get_by_role("button", name="Delete search").click()
     expect(page.locator("body")).to_contain_text(f"The search {scheme} days was deleted.")
     expect(row).to_have_count(0)
     visitor.drawn()
@@ -309,7 +309,7 @@ def test_deleted_search_is_restored_by_one_press(
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert seen(page) == []
     page.get_by_role("button", name="Undo").click()
-    expect(page.locator("body")).to_contain_text(f"The search {scheme} days is back.")
+    expect(page.locator("body")).to_contain_text(f"The search {scheme} days was restored.")
     expect(row).to_have_count(1)
     assert visitor.trouble == []
 
@@ -336,7 +336,7 @@ def test_admin_refuses_framing(visit: Visit, base: str) -> None:
 def test_global_search_works_with_and_without_scripts(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/tool/")
-    box = page.locator("[data-anything]")
+    box = page.locator("[data-anything]:visible")
     address = box.get_attribute("href")
     box.click()
     found = page.get_by_role("dialog", name="Search", exact=True)
@@ -372,12 +372,15 @@ def test_shortcuts_focus_the_log_search_and_messages(visit: Visit) -> None:
         page.keyboard.press("m")
         expect(page.locator(".mcp-message > summary").first).to_be_focused()
         page.keyboard.press("?")
-        expect(page.get_by_role("dialog", name="Keys")).to_contain_text("go to the messages of this page")
+        expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text(
+            "go to the messages of this page"
+        )
     page = visitor.goto("/admin/mcp_app/message/?q=duration:5")
     problem = page.get_by_role("alert")
     expect(problem).to_contain_text("There is no key “duration”")
     width = "part => part.getBoundingClientRect().width"
-    assert problem.evaluate(width) >= page.locator("form.mcp-filters").evaluate(width)
+    assert problem.evaluate(width) >= page.locator("#mcp-filters").evaluate(width)
+    page.locator("#mcp-filters summary").click()
     since = page.locator("[name=since]")
     since.fill("2026-11-23 14:05:00")
     assert since.evaluate("field => field.scrollWidth <= field.clientWidth")

@@ -188,7 +188,7 @@ def test_decided_call_counts_only_decisions_before_its_own(root: Client, seeded:
     def rows() -> tuple[list[str], int]:
         with CaptureQueriesContext(connection) as captured:
             text = _read(root, f"{QUEUE}?decision=any&q=weed")
-        said = re.findall(r"first request|approved \w+ before[^\n]*", text)
+        said = re.findall(r"first request|approved \w+ before(?:, refused \w+)?", text)
         return [each.strip() for each in said], len(captured)
 
     def decide(number: int, decision: str, minutes: int) -> None:
