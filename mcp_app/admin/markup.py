@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from mcp_app.database.aware_times import aware
 from mcp_app.interface.text import json_text, visible_block
 from mcp_app.models.rollup import BOUNDS
 
@@ -60,7 +61,7 @@ def relative(at: datetime | None, never: str = "never") -> SafeString:
     return format_html(
         '<time class="mcp-time" datetime="{}" title="{}"><span class="mcp-exact">{}</span>'
         '<span class="mcp-relative">{}</span></time>',
-        timezone.localtime(at).isoformat(),
+        timezone.localtime(aware(at)).isoformat(),
         exact,
         exact,
         from_now(at),
@@ -69,7 +70,7 @@ def relative(at: datetime | None, never: str = "never") -> SafeString:
 
 def from_now(at: datetime) -> str:
     """Return a time as text such as ``5 min ago`` or ``in 3 days``. Beyond a month it is a date."""
-    seconds = (timezone.now() - at).total_seconds()
+    seconds = (datetime.now(UTC) - aware(at)).total_seconds()
     size = abs(seconds)
     for unit, length, most in _UNITS:
         if size < most:
