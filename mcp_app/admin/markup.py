@@ -55,13 +55,14 @@ def moment(at: datetime | None, never: str = "never") -> SafeString:
 
 def relative(at: datetime | None, never: str = "never") -> SafeString:
     """Return a time that lists show relative to now, with the exact time as tooltip, and forms exactly."""
+    at = aware(at)
     if at is None:
         return moment(at, never)
     exact = written(at)
     return format_html(
         '<time class="mcp-time" datetime="{}" title="{}"><span class="mcp-exact">{}</span>'
         '<span class="mcp-relative">{}</span></time>',
-        timezone.localtime(aware(at)).isoformat(),
+        timezone.localtime(at).isoformat(),
         exact,
         exact,
         from_now(at),
@@ -70,7 +71,7 @@ def relative(at: datetime | None, never: str = "never") -> SafeString:
 
 def from_now(at: datetime) -> str:
     """Return a time as text such as ``5 min ago`` or ``in 3 days``. Beyond a month it is a date."""
-    seconds = (datetime.now(UTC) - aware(at)).total_seconds()
+    seconds = (datetime.now(UTC) - (aware(at) or at)).total_seconds()
     size = abs(seconds)
     for unit, length, most in _UNITS:
         if size < most:
