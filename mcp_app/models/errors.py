@@ -12,7 +12,7 @@ from mcp_app.observability.incidents import StoredException
 
 
 class Triage(models.TextChoices):
-    """What people decided about an error. ``REGRESSED`` is a resolved error that happened again."""
+    """The state of an error, as users set it. ``REGRESSED`` is a resolved error that happened again."""
 
     OPEN = "open", "open"
     MUTED = "muted", "muted"

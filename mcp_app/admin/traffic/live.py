@@ -1,4 +1,4 @@
-"""What the live pages of the log and of the sessions share."""
+"""Helpers of the live pages of the log and of the sessions."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class _OptionalJson(JsonField):
 
 
 class HttpToolForm(forms.Form):
-    """The entered values of an HTTP tool. ``plan`` and ``values`` are what a service stores."""
+    """The entered values of an HTTP tool. A service stores ``plan`` and ``values``."""
 
     paste = _area("A curl line, or an entry of a HAR file", 4, "curl https://api.example.com/v1/orders/7")
     method = _choice("Method", [(name, name) for name in METHODS])

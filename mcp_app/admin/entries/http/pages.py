@@ -213,7 +213,7 @@ class HttpToolPages(ModelAdmin[Tool]):
 
 
 class Outcome:
-    """What a try sent and received, for display. Secrets are hidden."""
+    """The request and the response of a try, for display. Secrets are hidden."""
 
     def __init__(self) -> None:
         self.attempts: list[dict[str, Any]] = []

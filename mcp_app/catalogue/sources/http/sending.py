@@ -31,7 +31,7 @@ log = logging.getLogger("mcp.http_tool")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt for display. Secrets are replaced with ``HIDDEN``."""
+    """An attempt for display. Secrets are replaced with ``HIDDEN``."""
 
     method: str
     url: str
