@@ -69,7 +69,9 @@ bundles: .venv/test.stamp
 # DJANGO and PYTHON choose the versions, SERVERS (gunicorn,hypercorn,granian,daphne) adds others to uvicorn.
 DJANGO ?= 5.2
 SERVERS ?= uvicorn
-wheel: bundles
+wheel: .venv/test.stamp
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory bundles; \
+	  else rm -rf mcpsite/bundled; echo "Without npm, the pages of this wheel load their scripts one by one."; fi
 	rm -rf dist
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 	$(BIN)/python -m tests.foreign_project.run dist/*.whl --python "$$(command -v $(PYTHON))" --django $(DJANGO) --servers $(SERVERS) $(ARGS)
