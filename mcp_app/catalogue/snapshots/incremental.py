@@ -15,7 +15,7 @@ from mcp_app.catalogue.sources.lookup import related
 
 E = TypeVar("E", bound=Entry)
 _AUDIT: Final = {"created_at", "updated_at", "updated_by", "reviewed_hash"}
-# ``definition_hash`` covers these columns.
+# ``definition_hash`` covers these columns of copied rows. Rows that administrators made have no such hash.
 _MIRRORED: Final = {"definition", "input_schema", "output_schema"}
 # If more rows changed, all rows of the kind are read instead of these rows by id.
 _MOST_NAMED: Final = 500
@@ -62,7 +62,7 @@ def _digests(kind: type[Any]) -> dict[int, bytes]:
     fields = [field for field in kind._meta.concrete_fields if field.name not in _AUDIT | _MIRRORED]
     names = [field.attname for field in fields]
     key, behind = names.index("id"), [names.index(f"{relation}_id") for relation in related(kind)]
-    columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
+    columns = ", ".join([*(_quoted(field) for field in fields), *_own_definition(kind)])
     digests: dict[int, bytes] = {}
     bases: dict[int, list[int]] = {}
     with connection.cursor() as cursor:
@@ -74,3 +74,13 @@ def _digests(kind: type[Any]) -> dict[int, bytes]:
             bases[row[key]] = [row[index] for index in behind if row[index] is not None]
     # A related tool that is disabled has no digest.
     return {pk: b"".join(digests.get(each, b"") for each in (pk, *found)) for pk, found in bases.items()}
+
+
+def _own_definition(kind: type[Any]) -> list[str]:
+    """Return SQL for the mirrored columns of rows that are not copied. They are null for copied rows."""
+    mirrored = (field for field in kind._meta.concrete_fields if field.name in _MIRRORED)
+    return [f"CASE WHEN definition_hash = '' THEN {_quoted(field)} END" for field in mirrored]
+
+
+def _quoted(field: Any) -> str:
+    return str(connection.ops.quote_name(field.column))

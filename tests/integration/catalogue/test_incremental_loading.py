@@ -16,6 +16,7 @@ from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.catalogue.snapshots.snapshot import Catalogue
+from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.models import CatalogueRevision, Prompt, Resource, StoredSource, Tool
 from tests.views import seen
 
@@ -180,3 +181,23 @@ def test_load_after_an_edit_reads_one_row_in_full() -> None:
         current_snapshot.refresh_now()
     # The revision before and after, the digests of four kinds, and the edited row.
     assert len(queries) == 7
+
+
+def test_changed_schema_of_an_http_tool_builds_it_and_its_presets() -> None:
+    parameters = [{"argument": "id", "in": "query"}]
+    request = {"origin": "https://api.example.com", "method": "GET", "path": "/", "parameters": parameters}
+    row = services.save_entry(
+        kind=Tool, actor=None, source=HTTP, name="order", request=request,
+        input_schema={"type": "object", "properties": {"id": {"type": "string"}}},
+    )  # fmt: skip
+    services.save_tool_preset(actor=None, name="preset", preset_of=row, fixed_arguments={})
+    names = ["order", "preset"]
+    current_snapshot.refresh_now()
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    assert rebuilt(names, lambda: services.save_entry(kind=Tool, actor=None, entry=row, input_schema=schema))
+    assert rebuilt(
+        names, lambda: services.save_entry(kind=Tool, actor=None, entry=row, output_schema={"type": "object"})
+    )
+    for name in names:
+        wire = found(current_snapshot.current(), name).wire
+        assert (wire["inputSchema"], wire["outputSchema"]) == (schema, {"type": "object"})
