@@ -165,9 +165,13 @@ class Source:
 
         An approval is valid for these values only.
         """
-        base, own = self.base_of(row), self.own_fields.get(type(row), ())
-        more = [row.serializable_value(name) for name in own if name not in _IDENTIFIED]
-        return [_code(row), None if base is None else _code(base), row.fixed_arguments, *more]
+        base = self.base_of(row)
+        return [_code(row), None if base is None else _code(base), row.fixed_arguments, *self.own_work(row)]
+
+    def own_work(self, row: Tool) -> list[Any]:
+        """Return the own values of a tool that determine its work, beside its code and fixed arguments."""
+        own = self.own_fields.get(type(row), ())
+        return [row.serializable_value(name) for name in own if name not in _IDENTIFIED]
 
     def _provided(self, row: Row) -> Definition | None:
         return (self.provided(type(row)) or {}).get(getattr(row, row.KEY))

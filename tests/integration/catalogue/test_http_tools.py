@@ -155,6 +155,28 @@ def test_approval_and_background_apply(api: WebApi) -> None:
 
 
 @pytest.mark.requirement("INT-01")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"request": {"method": "DELETE"}},
+        {"annotations": {"title": "Order"}},
+        {"output_schema": {"type": "object"}},
+    ],
+    ids=["request", "hints", "schema"],
+)
+def test_approval_of_a_preset_covers_the_tool_behind_it(api: WebApi, change: dict[str, Any]) -> None:
+    row = made(api)
+    preset = services.save_tool_preset(
+        actor=None, name="seven", preset_of=row, fixed_arguments={"id": "7"}, needs_approval=True
+    )
+    before = identity_of(preset)
+    if "request" in change:
+        change = {"request": plan(api, **change["request"])}
+    services.save_entry(kind=Tool, actor=None, entry=row, **change)
+    assert identity_of(Tool.objects.select_related("preset_of").get(pk=preset.pk)) != before
+
+
+@pytest.mark.requirement("INT-01")
 def test_tool_is_exported_and_imported(api: WebApi) -> None:
     credential(api)
     row = made(api, credential="shop", row={"annotations": {"idempotentHint": True}})

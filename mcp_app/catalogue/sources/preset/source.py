@@ -78,6 +78,11 @@ class PresetSource(Source):
         """Return the input schema without the fixed arguments."""
         return arguments_of(row)
 
+    def own_work(self, row: Any) -> list[Any]:
+        """Return the values that determine the work of the tool behind a preset."""
+        base = self.base_of(row)
+        return [] if base is None else lookup.source_of(base).own_work(base)
+
     def bases(self) -> QuerySet[Tool]:
         """Return the tools from which presets can be made."""
         return Tool.objects.filter(preset_of=None).order_by("name")
