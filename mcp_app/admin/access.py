@@ -78,7 +78,7 @@ class ApiKeyForm(IssuedForm[ApiKey]):
         model = ApiKey
         fields = ("user", "name", "expires_at")
         labels = {"expires_at": "Custom date"}
-        help_texts = {"expires_at": "Replaces the choice above."}
+        help_texts = {"expires_at": "Overrides the choice above."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -256,7 +256,7 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
     if memory.tone:
         shown.verdict.faults.append(Reason(NEARLY_FULL))
     late = seconds >= LATE_SECONDS
-    note = f"{waiting:,} pending {'batch' if waiting == 1 else 'batches'}" if waiting else "all written"
+    note = f"{waiting:,} pending {'batch' if waiting == 1 else 'batches'}" if waiting else "up to date"
     shown.tiles.append(Tile("Log lag", seconds_text(seconds), note, "bad" if late else ""))
     if not state.workers:
         shown.verdict.faults.append(Reason(NO_WORKER))

@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='prompt',
             name='meta',
-            field=models.JSONField(blank=True, default=dict, help_text='Additional members of _meta.'),
+            field=models.JSONField(blank=True, default=dict, help_text='Further fields of _meta.'),
         ),
         migrations.AlterField(
             model_name='prompt',
@@ -58,7 +58,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='prompt',
             name='title',
-            field=models.CharField(blank=True, help_text='Displayed instead of the name.', max_length=200),
+            field=models.CharField(blank=True, help_text='Shown instead of the name.', max_length=200),
         ),
         migrations.AlterField(
             model_name='resource',
@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='resource',
             name='meta',
-            field=models.JSONField(blank=True, default=dict, help_text='Additional members of _meta.'),
+            field=models.JSONField(blank=True, default=dict, help_text='Further fields of _meta.'),
         ),
         migrations.AlterField(
             model_name='resource',
@@ -98,7 +98,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='resource',
             name='title',
-            field=models.CharField(blank=True, help_text='Displayed instead of the name.', max_length=200),
+            field=models.CharField(blank=True, help_text='Shown instead of the name.', max_length=200),
         ),
         migrations.AlterField(
             model_name='resourcetemplate',
@@ -113,7 +113,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='resourcetemplate',
             name='meta',
-            field=models.JSONField(blank=True, default=dict, help_text='Additional members of _meta.'),
+            field=models.JSONField(blank=True, default=dict, help_text='Further fields of _meta.'),
         ),
         migrations.AlterField(
             model_name='resourcetemplate',
@@ -133,17 +133,17 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='resourcetemplate',
             name='title',
-            field=models.CharField(blank=True, help_text='Displayed instead of the name.', max_length=200),
+            field=models.CharField(blank=True, help_text='Shown instead of the name.', max_length=200),
         ),
         migrations.AlterField(
             model_name='tool',
             name='approval_minutes',
-            field=models.PositiveIntegerField(blank=True, help_text='Minutes after which an unapproved call ends. Empty: as in code, or 60.', null=True),
+            field=models.PositiveIntegerField(blank=True, help_text='Minutes until a call without a decision ends. Empty: the value in code, otherwise 60.', null=True),
         ),
         migrations.AlterField(
             model_name='tool',
             name='background',
-            field=models.BooleanField(default=False, help_text='Calls run in a Celery worker and survive the end of any process.'),
+            field=models.BooleanField(default=False, help_text='Calls run in the background and continue after a restart.'),
         ),
         migrations.AlterField(
             model_name='tool',
@@ -173,7 +173,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='tool',
             name='meta',
-            field=models.JSONField(blank=True, default=dict, help_text='Additional members of _meta.'),
+            field=models.JSONField(blank=True, default=dict, help_text='Further fields of _meta.'),
         ),
         migrations.AlterField(
             model_name='tool',
@@ -183,7 +183,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='tool',
             name='needs_approval',
-            field=models.BooleanField(default=False, help_text='Each call waits for approval, then runs in a Celery worker. Applies to presets, too.'),
+            field=models.BooleanField(default=False, help_text='Each call waits for approval, then runs in the background. Also applies to presets.'),
         ),
         migrations.AlterField(
             model_name='tool',
@@ -208,7 +208,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='tool',
             name='retries',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='Further attempts after the loss of a worker, for idempotent background tools. Empty: as in code.', null=True),
+            field=models.PositiveSmallIntegerField(blank=True, help_text='How often to try again if a worker stops, for idempotent background tools. Empty: as in code.', null=True),
         ),
         migrations.AlterField(
             model_name='tool',
@@ -218,6 +218,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='tool',
             name='title',
-            field=models.CharField(blank=True, help_text='Displayed instead of the name.', max_length=200),
+            field=models.CharField(blank=True, help_text='Shown instead of the name.', max_length=200),
         ),
     ]

@@ -35,7 +35,7 @@ class EntryRow(models.Model):
         max_length=16, choices=StoredSource.choices, default=StoredSource.ADMIN, editable=False
     )
     enabled = models.BooleanField(default=True, db_index=True, help_text="Offered to clients.")
-    title = models.CharField(max_length=200, blank=True, help_text="Displayed instead of the name.")
+    title = models.CharField(max_length=200, blank=True, help_text="Shown instead of the name.")
     description = models.TextField(blank=True, help_text="Explains to models when and how to use it.")
     permission = models.CharField(
         max_length=200,
@@ -45,7 +45,7 @@ class EntryRow(models.Model):
     icons = models.JSONField(
         default=list, blank=True, help_text="List of objects with src, mimeType and sizes."
     )
-    meta = models.JSONField(default=dict, blank=True, help_text="Additional members of _meta.")
+    meta = models.JSONField(default=dict, blank=True, help_text="Further fields of _meta.")
     position = models.PositiveIntegerField(default=0, help_text="Smaller numbers come first in lists.")
     definition = models.JSONField(default=dict, blank=True, editable=False)
     definition_hash = models.CharField(max_length=64, blank=True, editable=False)
@@ -91,12 +91,12 @@ class Tool(EntryRow):
         null=True, blank=True, help_text="For each caller. Empty: no limit."
     )
     background = models.BooleanField(
-        default=False, help_text="Calls run in a Celery worker and survive the end of any process."
+        default=False, help_text="Calls run in the background and continue after a restart."
     )
     retries = models.PositiveSmallIntegerField(
         null=True,
         blank=True,
-        help_text="Further attempts after the loss of a worker, for idempotent background tools. "
+        help_text="How often to try again if a worker stops, for idempotent background tools. "
         "Empty: as in code.",
     )
     queue = models.CharField(
@@ -112,12 +112,12 @@ class Tool(EntryRow):
     )
     needs_approval = models.BooleanField(
         default=False,
-        help_text="Each call waits for approval, then runs in a Celery worker. Applies to presets, too.",
+        help_text="Each call waits for approval, then runs in the background. Also applies to presets.",
     )
     approval_minutes = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text="Minutes after which an unapproved call ends. Empty: as in code, or 60.",
+        help_text="Minutes until a call without a decision ends. Empty: the value in code, otherwise 60.",
     )
     four_eyes = models.BooleanField(default=False, help_text="Users cannot approve their own calls.")
     preset_of = models.ForeignKey(

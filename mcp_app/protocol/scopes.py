@@ -17,7 +17,7 @@ ADMIN: Final = "mcp:admin"
 
 # In the order of display. The consent page shows these texts.
 DESCRIPTIONS: Final = {
-    MCP: "Connect, and see which tools, resources and prompts there are",
+    MCP: "Connect, and see which tools, resources and prompts are available",
     TOOLS: "Call tools as you: what they read, change or send is done in your name",
     RESOURCES: "Read resources",
     PROMPTS: "Use prompts",

@@ -105,5 +105,5 @@ class SelectionForm(forms.Form):
         if problem := problem_of(server):
             raise ValidationError(f"Server: {problem}")
         if server.lower().startswith("http:") and not given.get("plain_http"):
-            raise ValidationError("Server: requests to http: are not encrypted. Confirm it, or use https:.")
+            raise ValidationError("Requests over http are not encrypted. Confirm this below, or use https.")
         return {**given, "server": server}

@@ -60,7 +60,7 @@ class ImportForm(forms.Form):
     prune = forms.BooleanField(
         required=False,
         label="Remove entries that are not in the file",
-        help_text="Entries made in the admin are deleted. Other entries lose administrators' values.",
+        help_text="Entries made in the admin are deleted. Entries from code return to their defaults.",
     )
 
     def clean(self) -> dict[str, Any]:

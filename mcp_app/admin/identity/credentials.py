@@ -28,7 +28,7 @@ _ENTERED: dict[str, tuple[str, str, type[forms.Widget]]] = {
     "username": ("User name", "", forms.TextInput),
     "password": ("Password", "", forms.PasswordInput),
     "value": ("API key", "", forms.PasswordInput),
-    "headers": ("Headers", "One a line, such as X-API-Key: 123.", forms.Textarea),
+    "headers": ("Headers", "One per line, such as X-API-Key: 123.", forms.Textarea),
     "client_id": ("Client id", "", forms.TextInput),
     "client_secret": ("Client secret", "", forms.PasswordInput),
 }

@@ -220,7 +220,10 @@ def _term(found: re.Match[str]) -> Term:
     if key is None:
         made = _words(value)
     elif key.lower() not in KEYS:
-        raise _Wrong(f"There is no key “{marked(key)}”. Keys: {', '.join(KEYS)}. Put a text in quotes.")
+        known = ", ".join(KEYS)
+        raise _Wrong(
+            f"There is no key “{marked(key)}”. Keys: {known}. To search for this text, put it in quotes."
+        )
     elif not value and not (quoted is not None and key.lower() in _MAY_BE_NONE):
         raise _Wrong(f"The key “{marked(key)}” needs a value.")
     else:

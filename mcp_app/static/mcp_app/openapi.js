@@ -165,7 +165,7 @@ function openOperations() {
   function total() {
     const chosen = [...selected].map((key) => byKey.get(key)).filter((each) => each && isUsable(each));
     const tokens = chosen.reduce((sum, each) => sum + each.tokens, 0);
-    at("total").textContent = `${number(chosen.length)} selected · ${number(tokens)} tokens in tools/list`;
+    at("total").textContent = `${number(chosen.length)} selected, about ${number(tokens)} tokens for the model`;
     const many = chosen.length >= limits.few || tokens >= limits.many_tokens;
     at("many").hidden = !many;
     at("many").textContent = many

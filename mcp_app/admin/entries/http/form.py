@@ -23,7 +23,7 @@ _MODES: Final = {
     "form": "form fields",
     "multipart": "form fields, multipart",
     "text": "text",
-    "raw": "another type",
+    "raw": "other",
 }
 _RESULTS: Final = {
     "auto": "by the type of the response",
@@ -67,16 +67,18 @@ class HttpToolForm(forms.Form):
     )
     credential = _choice("Credential", [], required=False)
     headers = _area(
-        "Headers", 2, "Accept: application/json", help_text="One a line. A value may be one {placeholder}."
+        "Headers", 2, "Accept: application/json", help_text="One per line. A value may be one {placeholder}."
     )
     body_mode = _choice("Body", [(name, _MODES[name]) for name in BODY_MODES])
     body = _area(
         "Content of the body",
         5,
         '{"note": "{note}", "source": "mcp"}',
-        help_text='JSON in which "{note}" becomes the argument\'s value. One {placeholder} sends it whole.',
+        help_text='JSON in which "{note}" is the value of the argument. A single {placeholder} sends all of it.',
     )
-    content_type = _line("Content type", "text/csv", max_length=100, help_text="Only if it is not the usual.")
+    content_type = _line(
+        "Content type", "text/csv", max_length=100, help_text="Empty: the usual type of the body."
+    )
     input_schema = _OptionalJson(
         shape=dict,
         required=False,
@@ -89,12 +91,12 @@ class HttpToolForm(forms.Form):
         help_text="JMESPath that selects from the response. Empty: the whole response.",
     )
     error_mapping = _line("Mapping of errors", "error.message")
-    success = _line("Success", "200-299, 404", help_text="Other statuses are errors for the model.")
+    success = _line("Success", "200-299, 404", help_text="Other status codes count as errors.")
     mode = _choice("Read as", [(name, _RESULTS[name]) for name in RESULT_MODES])
     prepend = _line("Text before the result", "Amounts are in cents.")
     append = _line("Text after the result", "Use order_notes to read the notes.")
     fields_argument = forms.BooleanField(
-        required=False, label="Argument fields", help_text="Lets a model pick members of the result."
+        required=False, label="Argument fields", help_text="Lets a model choose fields of the result."
     )
     output_schema = _OptionalJson(
         shape=None,
@@ -117,14 +119,14 @@ class HttpToolForm(forms.Form):
         help_text="After 429, 502, 503 or 504.",
     )
     idempotent = forms.BooleanField(
-        required=False, label="May be sent twice", help_text="Allows retries of POST and PATCH."
+        required=False, label="Retry POST and PATCH", help_text="Only if a repeated request does no harm."
     )
     cache_seconds = forms.IntegerField(
         label="Cache", initial=0, min_value=0, max_value=86_400, help_text="Seconds. GET only."
     )
     name = _line("Name", "get_order", max_length=128, help_text="Clients call the tool by this name.")
     description = _area("Description", 3, help_text="Tells a model when and how to use this.")
-    arguments = JsonField(shape=dict, required=False, label="Arguments of the try")
+    arguments = JsonField(shape=dict, required=False, label="Test arguments")
     tried = forms.CharField(required=False, widget=forms.HiddenInput)
     seen = forms.IntegerField(required=False, widget=forms.HiddenInput)
 

@@ -108,7 +108,7 @@ def test_term_selects_same_incoming_and_stored_line(
     ("text", "words"),
     [
         ("tol:echo", "There is no key “tol”. Keys: tool, target"),
-        ("http://example.com", "Put a text in quotes"),
+        ("http://example.com", "put it in quotes"),
         ("status:bad", "status is one of ok, error"),
         ("dir:up", "dir is one of in, out"),
         ("ms:fast", "ms is a number"),
