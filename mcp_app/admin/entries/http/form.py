@@ -74,7 +74,7 @@ class HttpToolForm(forms.Form):
         "Content of the body",
         5,
         '{"note": "{note}", "source": "mcp"}',
-        help_text='JSON in which "{note}" is the value of the argument. A single {placeholder} sends all of it.',
+        help_text='JSON in which "{note}" is the value of the argument. One {placeholder} sends all of it.',
     )
     content_type = _line(
         "Content type", "text/csv", max_length=100, help_text="Empty: the usual type of the body."
