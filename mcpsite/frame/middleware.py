@@ -31,7 +31,10 @@ class BundlesMiddleware(MiddlewareMixin):
         content = getattr(response, "content", None)
         if content and response.get("Content-Type", "").startswith("text/html"):
             charset = getattr(response, "charset", "utf-8")
-            page = content.decode(charset)
+            try:
+                page = content.decode(charset)
+            except (UnicodeDecodeError, LookupError):  # Not a page of the admin, but a file for example.
+                return response
             for bundle in BUNDLES:
                 if _addresses(bundle)[bundle.marker] in page:
                     page = _with(bundle, page)
@@ -52,8 +55,12 @@ def _names(bundle: Bundle) -> dict[str, str]:
 
 
 def _with(bundle: Bundle, page: str) -> str:
-    """Return a page whose first source is the bundle, and which has no further source."""
+    """Return a page whose first source is the bundle, and which has no further source.
+
+    A page that only mentions the marker in its text is returned unchanged.
+    """
     names = _names(bundle)
+    found: set[str] = set()
     told: dict[str, str] = {}
     places: list[int] = []
 
@@ -61,6 +68,7 @@ def _with(bundle: Bundle, page: str) -> str:
         name = names.get(match[1])
         if name is None:
             return match[0]
+        found.add(name)
         stem = PurePath(name).stem
         if stem in READING:
             told.setdefault(stem, unescape(match[1] + match[2]))
@@ -68,6 +76,8 @@ def _with(bundle: Bundle, page: str) -> str:
         return ""
 
     rest = TAG.sub(dropped, page)
+    if bundle.marker not in found:
+        return page
     at = places[0]
     return rest[:at] + _tag(bundle, told) + rest[at:]
 

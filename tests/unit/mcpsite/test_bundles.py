@@ -30,6 +30,8 @@ PLAIN = """<head><script src="/static/mcp_app/keys.js"></script>
 <link rel="stylesheet" href="/static/mcp_app/admin.css"></head>"""
 PLAIN_BUNDLED = """<head><script src="/static/mcpsite/own.js" defer></script>
 <link rel="stylesheet" href="/static/mcp_app/admin.css"></head>"""
+OWN_MARKER = "<p>/static/mcp_app/admin.js</p>"
+SKIN_MARKERS = "<p>/static/unfold/css/styles.css /static/unfold/js/alpine/alpine.js</p>"
 OTHER = '<head><script src="/static/mcp_app/copy.js" defer></script></head>'
 
 
@@ -41,11 +43,27 @@ def rewritten(page: str, kind: str = "text/html") -> str:
 
 @pytest.mark.parametrize(
     ("page", "expected"),
-    [(SKINNED, SKINNED_BUNDLED), (PLAIN, PLAIN_BUNDLED), (OTHER, OTHER)],
-    ids=["skin", "plain", "page without the marker"],
+    [
+        (SKINNED, SKINNED_BUNDLED),
+        (PLAIN, PLAIN_BUNDLED),
+        (OTHER, OTHER),
+        # A logged message can contain any text.
+        (SKINNED + OWN_MARKER, SKINNED_BUNDLED + OWN_MARKER),
+        (PLAIN + SKIN_MARKERS, PLAIN_BUNDLED + SKIN_MARKERS),
+        (OTHER + OWN_MARKER, OTHER + OWN_MARKER),
+    ],
+    ids=["skin", "plain", "page without the marker", "skin, text", "plain, text", "without, text"],
 )
 def test_sources_of_a_page_become_one_bundle_of_each_kind(page: str, expected: str) -> None:
     assert rewritten(page).replace("\n", "") == expected.replace("\n", "")
+
+
+@pytest.mark.parametrize("kind", ["text/html", "text/html; charset=unknown"])
+def test_page_that_cannot_be_decoded_is_unchanged(kind: str) -> None:
+    content = b"<p>\xe9\xff</p>"
+    middleware = BundlesMiddleware(lambda _: HttpResponse(content, content_type=kind))
+    answer = middleware(RequestFactory().get("/"))
+    assert answer.content == content  # type: ignore[attr-defined]
 
 
 def test_response_of_another_type_is_unchanged() -> None:
