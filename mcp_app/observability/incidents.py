@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, Self
+from urllib.parse import quote, quote_plus
 
 import orjson
 
@@ -180,14 +181,24 @@ def number_in(answer: str) -> str:
 def secret_values(redactor: Redactor, request: bytes) -> list[str]:
     """Return the values of the secret arguments of a request as text, the longest first.
 
-    A value is also returned as Python and JSON write it, if that differs.
+    A value is also returned as Python, JSON and URLs write it, if that differs.
     """
     try:
         found = set(_secrets(redactor, orjson.loads(request), secret=False))
     except orjson.JSONDecodeError:
         return []
-    found |= {repr(value)[1:-1] for value in found} | {orjson.dumps(value).decode()[1:-1] for value in found}
+    found |= {form for value in found for form in _other_forms(value)}
     return sorted((value for value in found if len(value) >= SHORTEST_SECRET), key=len, reverse=True)
+
+
+def _other_forms(value: str) -> Iterable[str]:
+    """Yield a value as Python, JSON and URLs write it. Exceptions often contain the URL of a request."""
+    if value.isascii() and value.isalnum():
+        return
+    yield repr(value)[1:-1]
+    yield repr(value.encode())[2:-1]
+    yield orjson.dumps(value).decode()[1:-1]
+    yield from (quote(value), quote(value, safe=""), quote_plus(value))
 
 
 def _secrets(redactor: Redactor, value: Any, *, secret: bool) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -26,6 +27,8 @@ NUMBER = "1f2e3d4c"
 SECRET = "planted-secret-value"
 # A secret that Python writes in another way.
 ODD = f"\\{SECRET}\n"
+SPACED = f"ä {SECRET}/"
+REQUEST_SPACED = json.dumps({"params": {"arguments": {"password": SPACED}}}).encode()
 REDACTOR = Redactor(Settings().redacted_names)
 
 
@@ -174,6 +177,10 @@ def test_message_that_cannot_be_read_is_replaced() -> None:
         (f'{{"token": "{SECRET}"}}', b"{}"),
         (f"{SECRET} is not a password", b'{"params":{"arguments":{"password":"%s"}}}' % SECRET.encode()),
         (f"invalid: {ODD!r}", json.dumps({"params": {"arguments": {"password": ODD}}}).encode()),
+        (f"GET /find?q={quote(SPACED)} failed", REQUEST_SPACED),
+        (f"GET /find?q={quote(SPACED, safe='')} failed", REQUEST_SPACED),
+        (f"GET /find?q={quote_plus(SPACED)} failed", REQUEST_SPACED),
+        (f"sent {SPACED.encode()!r}", REQUEST_SPACED),
         (f"not in {SECRET}", b'{"params":{"arguments":{"secret":{"a":["%s"]}}}}' % SECRET.encode()),
     ],
 )
