@@ -137,8 +137,9 @@ def write(errors: Errors) -> None:
     for kind, messages in sorted(_bounded(errors.found).items()):
         newest = max(messages, key=lambda message: message.pk)
         first, last = min(message.at for message in messages), max(message.at for message in messages)
+        has_fault = any(message.is_fault for message in messages)
         groups.append(
-            [kind.digest, *kind, newest.is_fault, newest.exception, message_in(newest.answer),
+            [kind.digest, *kind, has_fault, newest.exception, message_in(newest.answer),
              _stored(first), _stored(last), min(message.pk for message in messages), newest.pk, len(messages)]
         )  # fmt: skip
         counted = Counter(int(message.at.timestamp()) // HOUR for message in messages)
@@ -245,7 +246,9 @@ _GROUP: Final = _Upsert(
     "digest",
     # The writer stores messages in ascending order of their ids, so the newest id always replaces the stored
     # one. The times of messages from two processes may be in another order and must be compared.
-    "is_fault = excluded.is_fault, exception = excluded.exception, example = excluded.example, "
+    # Groups without words can be common groups, in which a mistake must not hide a fault.
+    "is_fault = (excluded.is_fault OR (mcp_app_errorgroup.is_fault AND excluded.words = '')), "
+    "exception = excluded.exception, example = excluded.example, "
     # A line that was logged before the error was resolved may be written afterwards.
     "triage = CASE WHEN mcp_app_errorgroup.triage = 'resolved' "
     "AND excluded.last_at > mcp_app_errorgroup.triaged_at "

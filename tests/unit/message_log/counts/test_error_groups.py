@@ -173,6 +173,19 @@ def test_groups_are_bounded_in_total_and_per_tool(monkeypatch: pytest.MonkeyPatc
     assert ErrorGroup.objects.aggregate(Sum("count")) == {"count__sum": 3 * len(words)}
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_mistakes_do_not_hide_a_fault_in_the_common_group(
+    monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    monkeypatch.setattr(error_groups, "MOST_OF_TOOL", 1)
+    drain(batch(failed("the first")))
+    fault, mistake = failed("echo timed out after 5 seconds and was stopped."), failed("another mistake")
+    drain(*([batch(fault, mistake)] if together else [batch(fault), batch(mistake)]))
+    group = ErrorGroup.objects.get(words="")
+    assert (group.count, group.is_fault) == (2, True)
+    assert triage.needing_attention(timezone.now()).get() == group
+
+
 def test_errors_of_methods_are_grouped_without_their_target() -> None:
     answer = '{"error":{"code":-32002,"message":"Resource not found"}}'
     lines = [
