@@ -24,9 +24,11 @@ LONGEST_HOURS: Final = 1
 MOST_ABANDONED: Final = 500
 # Number of the newest rows among which an answer may be that was stored before its mark.
 NEWEST: Final = 2_000
+# The kind of a row that is not a message, but counts the messages that were dropped before it.
+DROPPED: Final = "skipped"
 _COUNTING: Final = {
     "pending": None,
-    "kind": "skipped",
+    "kind": DROPPED,
     "method": "",
     "request_id": "",
     "target": "",

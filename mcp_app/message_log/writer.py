@@ -28,7 +28,13 @@ from mcp_app.message_log import rollup_cells as cells
 from mcp_app.message_log import rollups
 from mcp_app.message_log.counts import callers, error_groups
 from mcp_app.message_log.log import FAILURES, MARKS, PENDING_MARKS
-from mcp_app.message_log.pending import count_only, replace_stored, unanswered_messages, without_late_marks
+from mcp_app.message_log.pending import (
+    DROPPED,
+    count_only,
+    replace_stored,
+    unanswered_messages,
+    without_late_marks,
+)
 from mcp_app.message_log.retention import IDLE
 from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.models import ApiKey, LogCursor, Message, Session
@@ -141,7 +147,7 @@ def _write_or_skip(batch_id: str, encoded: bytes, counted: Counted) -> None:
     except REFUSED as error:
         log.error("Log batch %s cannot be written and was skipped: %s", batch_id, error)  # noqa: TRY400
         now, size = clock.utcnow(), _size(encoded)
-        mark = Message.objects.create(at=now, direction="in", kind="skipped", skipped=size)
+        mark = Message.objects.create(at=now, direction="in", kind=DROPPED, skipped=size)
         rollups.record_id_ranges([mark])
         counted.tally.add_unknown(now.timestamp(), size)
     else:
@@ -180,7 +186,7 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
     messages = unmarked
     if messages:
         for message in messages:
-            if message.kind not in MARKS:
+            if message.kind not in MARKS and message.kind != DROPPED:
                 counted.add(message)
         messages[0].skipped = batch["skipped"]
         _count_skipped(counted.tally, batch, messages[0].at.timestamp())
@@ -245,9 +251,8 @@ def _seen(messages: Iterable[Message]) -> None:
     latest: dict[str, datetime] = {}
     for message in messages:
         if message.session_id is not None:
-            logged[message.session_id] += (
-                message.pending is None
-            )  # A mark's request is counted with its answer.
+            # A mark's request is counted with its answer.
+            logged[message.session_id] += message.pending is None and message.kind != DROPPED
             if message.direction == Message.Direction.IN:
                 latest[message.session_id] = message.at
     for session_id, number in logged.items():
@@ -286,7 +291,9 @@ def _opened(fact: dict[str, Any]) -> None:
     )
     if not is_new:
         _touched({"sessions": [fact["session"]], "at": fact["at"]})
-    elif early := Message.objects.filter(session_id=fact["session"], pending=None).count():
+        return
+    logged = Message.objects.filter(session_id=fact["session"], pending=None).exclude(kind=DROPPED)
+    if early := logged.count():
         # Another process has already flushed messages of this session.
         Session.objects.filter(pk=fact["session"]).update(messages_logged=early)
 

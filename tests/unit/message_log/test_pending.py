@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 
 from mcp_app.database import clock
@@ -15,7 +16,7 @@ from mcp_app.message_log import pending
 from mcp_app.message_log.pending import end_abandoned
 from mcp_app.message_log.search.language import parse
 from mcp_app.message_log.writer import drain_once
-from mcp_app.models import LogCursor, Message, Session
+from mcp_app.models import LogCursor, Message, Rollup, Session
 from tests.samples.admin_seed import background_call
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
@@ -91,6 +92,18 @@ def test_late_mark_that_counts_dropped_messages_becomes_their_row() -> None:
         ("request", 0),
         ("skipped", 2),
     ]
+
+
+def test_row_that_only_counts_dropped_messages_is_not_counted_itself() -> None:
+    store(batch(answer(), facts=[opened(SESSION)]), batch(mark(), skipped=2))
+    assert Session.objects.get().messages_logged == 1
+    counted = Rollup.objects.filter(span=60, tool="").aggregate(messages=Sum("count"), dropped=Sum("skipped"))
+    assert counted == {"messages": 3, "dropped": 2}
+
+
+def test_late_session_does_not_count_rows_of_dropped_messages() -> None:
+    store(batch(answer()), batch(mark(), skipped=2), batch(facts=[opened(SESSION)]))
+    assert Session.objects.get().messages_logged == 1
 
 
 def test_request_is_counted_once_in_its_session() -> None:
