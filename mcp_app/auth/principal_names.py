@@ -123,7 +123,7 @@ def _name(username: object, is_service: bool) -> str:
 def _is_key(model: type[Any], text: str) -> bool:
     """Return True if ``text`` can be a primary key. An impossible key would make the whole query fail."""
     try:
-        model._meta.pk.to_python(text)
+        model._meta.pk.run_validators(model._meta.pk.to_python(text))  # The validators refuse huge numbers.
     except ValidationError:
         return False
     return True

@@ -40,3 +40,12 @@ def test_sparse_keys_are_queried_without_range(people: list[Any]) -> None:
     with CaptureQueriesContext(connection) as captured:
         assert principal_names(asked)[f"user:{last.pk}"] == "far away"
     assert not any(" BETWEEN " in each["sql"] for each in captured)
+
+
+@pytest.mark.parametrize(
+    "principal", ["user:x", f"user:{10**30}", f"user:1/bench/by:{10**30}", f"user:{'9' * 5_000}", "user:-1"]
+)
+def test_impossible_key_has_no_name_and_leaves_other_names(principal: str, people: list[Any]) -> None:
+    found = principal_names([principal, f"user:{people[0].pk}"])
+    assert found[f"user:{people[0].pk}"] == "person-0"
+    assert principal in found
