@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
@@ -111,7 +112,10 @@ def _may_be_assigned(user: Any) -> bool:
 
 
 def restore(*, digest: str, actor: Any, before: dict[str, Any], after: dict[str, Any]) -> Triaged:
-    """Undo a change, unless the error has changed since. Raise TriageError."""
+    """Undo a change, unless the error has changed or its former assignee was deleted. Raise TriageError."""
+    assignee = before["assignee_id"]
+    if assignee is not None and not get_user_model()._default_manager.filter(pk=assignee).exists():
+        raise TriageError("The user to whom the error was assigned no longer exists.")
     return _change(digest, actor, "undo", {name: before[name] for name in FIELDS}, only_if=after)
 
 

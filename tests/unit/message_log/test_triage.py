@@ -102,6 +102,18 @@ def test_undo_restores_the_former_triage_unless_it_changed_since() -> None:
         triage.restore(digest="a" * 32, actor=ada, **note)
 
 
+def test_undo_is_refused_if_the_former_assignee_was_deleted() -> None:
+    error()
+    ada, eve = reader(), get_user_model().objects.create_superuser("eve")
+    triage.assign(digest="a" * 32, actor=ada, assignee=eve)
+    done = triage.assign(digest="a" * 32, actor=ada, assignee=None)
+    note = {"before": done.before, "after": triage.values_of(done.error)}
+    eve.delete()
+    with pytest.raises(TriageError):
+        triage.restore(digest="a" * 32, actor=ada, **note)
+    assert ErrorGroup.objects.get().assignee is None
+
+
 def test_every_change_is_audited() -> None:
     error()
     ada = reader()
