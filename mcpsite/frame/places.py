@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.text import slugify
 
-from mcpsite.unfold import UNFOLD
+from mcpsite.unfold import UNFOLD, is_permitted, lines_of
 
 
 def grouped(request: HttpRequest, app_list: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -20,8 +20,8 @@ def grouped(request: HttpRequest, app_list: list[dict[str, Any]]) -> list[dict[s
     models = {model["admin_url"]: model for app in app_list for model in app["models"]}
     groups: list[dict[str, Any]] = []
     for group in UNFOLD["SIDEBAR"]["navigation"]:
-        lines = [line for item in group["items"] for line in item.get("lines", [item])]
-        rows = [_row(line, models) for line in lines if _permitted(line, request)]
+        lines = [line for item in group["items"] for line in lines_of(item)]
+        rows = [_row(line, models) for line in lines if is_permitted(line, request)]
         if not groups:
             rows[:0] = _search()
         if rows:
@@ -32,10 +32,6 @@ def grouped(request: HttpRequest, app_list: list[dict[str, Any]]) -> list[dict[s
     others = ({**app, "models": [m for m in app["models"] if m["admin_url"] in models]} for app in app_list)
     groups.extend(app for app in others if app["models"])
     return groups
-
-
-def _permitted(line: dict[str, Any], request: HttpRequest) -> bool:
-    return "permission" not in line or bool(line["permission"](request))
 
 
 def _row(line: dict[str, Any], models: dict[str, dict[str, Any]]) -> dict[str, Any]:

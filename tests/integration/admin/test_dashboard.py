@@ -348,6 +348,20 @@ def test_index_links_each_list_and_add_form_once(root: Client, seeded: Seed) -> 
     assert text.count(f'href="{page("prompt", "add")}"') == 1
 
 
+@pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own lists have no tabs")
+@pytest.mark.parametrize(
+    ("model", "titles"),
+    [("resource", ["Resources", "Resource templates"]), ("message", []), ("tool", [])],
+)
+def test_only_lists_that_share_tabs_have_a_tab_bar(
+    model: str, titles: list[str], root: Client, seeded: Seed
+) -> None:
+    answer = root.get(page(model, "changelist"))
+    assert [tab["title"] for bar in answer.context["tab_list"] for tab in bar["items"]] == titles
+    text = answer.content.decode()
+    assert text.count('id="tabs-items"') == bool(titles)
+
+
 def test_index_lists_only_models_missing_from_the_sidebar(rf: RequestFactory) -> None:
     models = [
         {"model": Group, "name": "Groups", "admin_url": "/groups/", "add_url": "/groups/add/"},
