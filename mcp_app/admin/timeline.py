@@ -167,7 +167,7 @@ class Timeline:
     @property
     def hits(self) -> str:
         """The number of matching messages as text. The text states if not all were counted."""
-        return str(self.tally) if self.tally and self.filtered else ""
+        return str(self.tally) if self.tally else ""
 
     @property
     def problems(self) -> str:
@@ -309,17 +309,19 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
     # sorted by time for display.
     in_time = sorted(messages, key=lambda message: (message.at, message.pk), reverse=newest_first)
     first = asked["before"] is None and asked["after"] is None
-    counted = tally(asked, found if newest_first else None) if first else None
     newer, older = (last.newer, found.older) if upwards else (found.newer, last.older)
     kept = {name: query[name] for name in form.fields if name not in ("before", "after") and query.get(name)}
     kept |= {name: in_utc(asked[name]) for name in ("since", "until") if asked[name]}
+    filtered = bool(kept.keys() - {"order"})
+    # The counts are about a search. Without one, they would cost more than the page's rows.
+    counted = tally(asked, found if newest_first else None) if first and filtered else None
     return Timeline(
         form,
         [row(message, others=groups.get(message.pk, ())) for message in in_time],
         newest_first,
         newer=None if newer is None else urlencode({**kept, "after": newer}),
         older=None if older is None else urlencode({**kept, "before": older}),
-        filtered=bool(kept.keys() - {"order"}),
+        filtered=filtered,
         looked_at=last.looked_at,
         until=last.until,
         expected=None if session else expected(asked, clock.utcnow()),

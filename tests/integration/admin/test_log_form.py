@@ -75,11 +75,17 @@ def test_call_list_shows_queue_time_in_one_line(root: Client, seeded: Seed) -> N
     assert '<div class="mcp-dim">53 ms queued</div>' in _text(root, page("call", "changelist"))
 
 
+def test_log_without_a_filter_counts_no_values(root: Client, seeded: Seed) -> None:
+    shown = root.get(page("message", "changelist"), {"order": "oldest"}).context["timeline"]
+    assert (len(shown.rows), shown.tally, shown.facets) == (50, None, [])
+
+
 def test_log_facets_filter_by_user_key_and_client(root: Client, seeded: Seed) -> None:
     principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
     Message.objects.filter(session=seeded.session).update(principal=principal)
     log = page("message", "changelist")
-    facets = {facet.title: facet.values for facet in root.get(log).context["timeline"].facets}
+    shown = root.get(log, {"since": "2026-01-01"}).context["timeline"]
+    facets = {facet.title: facet.values for facet in shown.facets}
     (who,) = [value for value in facets["User"] if value.title == f"root · {seeded.key.name}"]
     (client,) = [value for value in facets["Client"] if value.title == seeded.session.client_name]
     assert who.number == client.number == 63
