@@ -43,7 +43,7 @@ def page_patterns(user: Any) -> dict[str, str]:
     pages = {
         "user": user_page(user, "ID"),
         "key": key_page(user, "ID"),
-        "client": _page(user, "mcp_oauth.client", "ID"),
+        "client": client_page(user, "ID"),
         "tool": _page(user, "mcp_app.tool", "ID"),
     }
     return {name: address for name, address in pages.items() if address}
@@ -67,11 +67,6 @@ def key_page(user: Any, pk: Any) -> str | None:
 def client_page(user: Any, pk: Any) -> str | None:
     """Return the page of an OAuth client."""
     return _page(user, "mcp_oauth.client", pk)
-
-
-def session_page(user: Any, pk: str) -> str | None:
-    """Return the page of a stored session."""
-    return _page(user, "mcp_app.session", pk)
 
 
 def named_tool_page(user: Any, name: str) -> str | None:
@@ -149,10 +144,7 @@ def call_page(user: Any, *, method: str, session: str | None, target: str, reque
 
 def tool_page(user: Any, *, method: str, target: str) -> str | None:
     """Return the address of the tool that a request called."""
-    if method != CALLED or not user.has_perm("mcp_app.view_tool"):
-        return None
-    tool = _tool(target)
-    return reverse("admin:mcp_app_tool_change", args=[tool]) if tool is not None else None
+    return named_tool_page(user, target) if method == CALLED else None
 
 
 def refused_tool(user: Any, *, method: str, answer: str) -> Tool | None:

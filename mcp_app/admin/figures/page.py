@@ -95,11 +95,6 @@ class Figures:
         return lines(self.page)
 
     @property
-    def counts_callers(self) -> bool:
-        """True if the table is about clients or users."""
-        return self.view.by in (CLIENT, PRINCIPAL)
-
-    @property
     def tool(self) -> str:
         """The name of the tool whose calls are counted, or "" for calls of any tool."""
         return self.view.tool

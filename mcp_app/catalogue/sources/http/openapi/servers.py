@@ -44,11 +44,6 @@ class Server:
         """The path of the address, in front of the paths of operations."""
         return urlsplit(self.url).path.rstrip("/")
 
-    @property
-    def is_plain_http(self) -> bool:
-        """True for an address whose requests are not encrypted."""
-        return self.url.startswith("http:")
-
 
 def servers_of(document: Document, given: Any = None) -> list[Server]:
     """Return the servers of a document, or those in ``given``, which an operation has in their place."""

@@ -50,7 +50,6 @@ def test_server_has_origin_base_and_choices() -> None:
     assert (found.origin, found.base) == ("http://api.example.com:8080", "/v1")
     assert found.variables[0].choices == ("x", "y")
     assert typed_server("http://[::1]:80/a").origin == "http://[::1]:80"
-    assert typed_server("http://a.example").is_plain_http
 
 
 SCHEMES = {
