@@ -27,6 +27,9 @@ from mcp_app.models import Credential, Tool, audit
 from mcp_app.models.audit import stored_user
 from mcp_app.sealing import Unsealed, key_ring
 
+# Users who may see the credentials may use them in tools that they may change.
+USE: Final = "mcp_app.view_credential"
+NOT_ALLOWED: Final = "Only users who may view credentials can use one."
 FIELDS: Final = ("origins", "token_url", "scopes", "resource", "audience", "placement", "expires_at")
 # A change of these fields could send the secret to another server, so it requires the secret again.
 _BINDING: Final = ("origins", "token_url")

@@ -14,6 +14,7 @@ from mcp_app.catalogue.documents.tools import drafts_of, tools_of
 from mcp_app.catalogue.schemas.client_rules import RULES
 from mcp_app.catalogue.sources.http.openapi.servers import origin_of, servers_of
 from mcp_app.catalogue.sources.http.openapi.survey import FEW, MANY_TOKENS, SurveyedOperation, proposed
+from mcp_app.credentials.services import USE
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiDocument, Credential
 
@@ -103,7 +104,7 @@ def chosen_credentials(request: HttpRequest) -> dict[str, str]:
 
 def _credentials(request: HttpRequest, origin: str) -> list[dict[str, Any]]:
     """Return the credentials that the user may see, those for the chosen server first."""
-    if not request.user.has_perm("mcp_app.view_credential"):
+    if not request.user.has_perm(USE):
         return []
     rows = Credential.objects.order_by("name")
     found = [

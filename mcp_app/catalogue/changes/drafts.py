@@ -56,7 +56,8 @@ def save_draft(
         new = stored or _new(kind, row, source)
         source = source_in(new, row)
         with _with_kept_upload(given, stored) as whole:
-            services.check_change(EntryChange(kind=kind, entry=row, values=whole, source=source))
+            changed = services.check_change(EntryChange(kind=kind, entry=row, values=whole, source=source))
+            services.refuse_unless_allowed(changed, None if row is None else revisions.state_of(row), actor)
         # The permission contains the group's name, and the group may be renamed before publishing.
         grant_membership(given.get("permission") or "")
         new.values = _differing(kind, row, source, given, stored)

@@ -259,6 +259,17 @@ def refuse_stale(row: Row, seen: int | None) -> None:
         raise ChangedMeanwhile(f"Changed by {who} after you opened it. Review the changes and save again.")
 
 
+def refuse_unless_allowed(row: Row, before: Mapping[str, Any] | None, actor: Any) -> None:
+    """Raise ValidationError if the actor may not store a row's own fields, which differ from ``before``."""
+    source = source_of(row)
+    permission, field, text = source.permission_to_store(row)
+    if not permission or actor is None or actor.has_perm(permission):
+        return
+    after, own = revisions.state_of(row), source.own_fields.get(type(row), ())
+    if before is None or any(before.get(name) != after.get(name) for name in own):
+        raise ValidationError({field: [text]})
+
+
 def accept_definition(*, entry: Row, actor: Any) -> None:
     """Mark the current definition as reviewed. Clients see no change."""
     with transaction.atomic():
@@ -396,6 +407,7 @@ def _store(row: Row, values: Mapping[str, Any], actor: Any) -> tuple[dict[str, A
     before = None if row._state.adding else revisions.state_of(row)
     old_file = row.file.name if isinstance(row, Resource) else ""
     _fill(row, values)
+    refuse_unless_allowed(row, before, actor)
     if "permission" in values:
         grant_membership(row.permission)
     # A new upload always differs, because its name is not the stored name. An unchanged row is saved if its

@@ -140,6 +140,13 @@ class Source:
     def check(self, row: Row, errors: Errors) -> None:
         """Add the problems of a row's own fields to ``errors``."""
 
+    def permission_to_store(self, row: Row) -> tuple[str, str, str]:
+        """Return the further permission that users need to store a row's own fields, "" for none.
+
+        It comes with the field and the text of the refusal.
+        """
+        return "", "", ""
+
     def warnings(self, row: Row) -> Errors:
         """Return doubts about a row's own fields, by field. A row with doubts can be stored."""
         return {}

@@ -11,6 +11,8 @@ from django.contrib.auth.models import Permission
 from django.test import Client as Browser
 from django.urls import reverse
 
+from mcp_app.catalogue.changes.services import save_entry
+from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.credentials.services import save_credential
 from mcp_app.models import AuditEvent, Draft, Tool
 from tests.servers.web_api import WebApi, web_api
@@ -282,4 +284,26 @@ def test_permissions_are_those_of_adding_trying_and_publishing(
 
 def test_get_sends_nothing(root: Browser, api: WebApi) -> None:
     root.get(ADD, {**entered(api), "_try": "1"})
+    assert api.requests == []
+
+
+def test_user_who_may_not_view_credentials_cannot_try_one(
+    api: WebApi, client: Browser, django_user_model: Any
+) -> None:
+    save_credential(actor=None, name="shop", kind="bearer", secret={"token": SECRET}, origins=[api.origin])
+    request = {
+        "origin": api.origin, "method": "GET", "path": "/orders/{id}", "credential": "shop",
+        "parameters": [{"argument": "id", "in": "path"}],
+    }  # fmt: skip
+    schema = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+    row = save_entry(kind=Tool, actor=None, source=HTTP, name="order", request=request, input_schema=schema)
+    user = django_user_model.objects.create_user("editor", password="x", is_staff=True)
+    codenames = ("view_tool", "add_tool", "change_tool", "try_entries")
+    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    client.force_login(user)
+    assert "shop" not in client.get(ADD).content.decode()
+    values = entered(api, address=f"{api.origin}/other/{{id}}", credential="shop", arguments='{"id": "7"}')
+    for address in (ADD, reverse("admin:mcp_app_tool_http_change", args=[row.pk])):
+        page = post(client, "_try", values, address)
+        assert "credential" in page.context["form"].errors
     assert api.requests == []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.core.exceptions import ValidationError
 from django.db import connection
 from django.test import Client as Browser
@@ -18,6 +19,7 @@ from mcp_app.catalogue.changes import drafts, services
 from mcp_app.catalogue.changes.rolling_back import roll_back
 from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.catalogue.sources.http.source import HTTP
+from mcp_app.catalogue.transfer.problems import TransferRefused
 from mcp_app.credentials import services as credentials
 from mcp_app.credentials import tokens
 from mcp_app.models import CatalogueChange, Credential, Tool
@@ -218,6 +220,51 @@ def test_credential_must_exist_and_be_bound_to_the_origin(api: WebApi) -> None:
     credential(api, origins=["https://api.example.com"])
     with pytest.raises(ValidationError, match="not bound"):
         made(api, credential="shop")
+
+
+@pytest.fixture
+def editor(django_user_model: Any) -> Any:
+    """Create a user who may publish tools, and may not view credentials."""
+    codenames = ("view_tool", "add_tool", "change_tool", "publish_entries")
+    user = django_user_model.objects.create_user("editor", password="x", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    return user
+
+
+@pytest.mark.requirement("INT-05")
+def test_user_who_may_not_view_credentials_cannot_use_one(api: WebApi, editor: Any, client: Browser) -> None:
+    credential(api)
+    row = made(api, credential="shop")
+    file = exported()
+    first = CatalogueChange.objects.get(kind="tool", entry_id=row.pk)
+    new = {"name": "new", "request": plan(api, credential="shop"), "input_schema": SCHEMA}
+    other = {"request": plan(api, credential="shop", path="/other/{id}")}
+    attempts: list[Callable[[], Any]] = [
+        lambda: services.save_entry(kind=Tool, actor=editor, source=HTTP, **new),
+        lambda: services.save_entry(kind=Tool, actor=editor, entry=row, **other),
+        lambda: drafts.save_draft(kind=Tool, actor=editor, source=HTTP, **new),
+        lambda: drafts.save_draft(kind=Tool, actor=editor, entry=row, **other),
+    ]
+    for attempt in attempts:
+        with pytest.raises(ValidationError, match="may view credentials"):
+            attempt()
+    client.force_login(editor)
+    answer = client.post("/api/tools/?source=http", new, content_type="application/json")
+    assert (answer.status_code, "may view credentials" in answer.content.decode()) == (400, True)
+    services.delete_entry(entry=row, actor=None)
+    with pytest.raises(ValidationError, match="may view credentials"):
+        roll_back(to=first, actor=editor)
+    with pytest.raises(TransferRefused, match="may view credentials"):
+        bring(file, actor=editor)
+
+
+@pytest.mark.requirement("INT-05")
+def test_user_who_may_not_view_credentials_changes_other_fields(api: WebApi, editor: Any) -> None:
+    credential(api)
+    row = made(api, credential="shop")
+    values = {"request": row.request, "description": "Look up an order."}
+    services.save_entry(kind=Tool, actor=editor, entry=row, **values)
+    services.save_entry(kind=Tool, actor=editor, entry=row, request=plan(api))
 
 
 @pytest.mark.requirement("INT-11")

@@ -15,6 +15,7 @@ from mcp_app.catalogue.sources.http.arguments import schema_of
 from mcp_app.catalogue.sources.http.curl import Pasted
 from mcp_app.catalogue.sources.http.entered import Entered, EnteredError, entered_of, kept_members
 from mcp_app.catalogue.sources.http.plan import BODY_MODES, METHODS, RESULT_MODES, RequestPlan
+from mcp_app.credentials.services import USE
 from mcp_app.models import Credential, Tool
 
 _MODES: Final = {
@@ -130,12 +131,11 @@ class HttpToolForm(forms.Form):
     tried = forms.CharField(required=False, widget=forms.HiddenInput)
     seen = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, entry: Tool | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, user: Any, entry: Tool | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.entry = entry
-        rows = Credential.objects.order_by("name")
         credential: Any = self.fields["credential"]
-        credential.choices = [("", "none"), *((row.name, f"{row.name} ({row.origin_list})") for row in rows)]
+        credential.choices = [("", "none"), *_credentials(user, entry)]
         permission = PermissionField(
             current=entry.permission if entry else "", label="Permission", help_text="Who may call the tool."
         )
@@ -215,6 +215,14 @@ class HttpToolForm(forms.Form):
         place |= dict.fromkeys(("template", "argument"), "body")
         field = place.get(first, first)
         return (field, rest) if mark and field in self.fields else ("address", text)
+
+
+def _credentials(user: Any, entry: Tool | None) -> list[tuple[str, str]]:
+    """Return the credentials that the user may use, and the one that the tool has."""
+    if user.has_perm(USE):
+        return [(row.name, f"{row.name} ({row.origin_list})") for row in Credential.objects.order_by("name")]
+    present = (entry.request or {}).get("credential", "") if entry is not None else ""
+    return [(present, present)] if present else []
 
 
 def initial_of(row: Tool) -> dict[str, Any] | None:

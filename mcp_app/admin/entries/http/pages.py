@@ -34,6 +34,7 @@ from mcp_app.catalogue.sources.http.har import read_pasted
 from mcp_app.catalogue.sources.http.plan import RequestPlan
 from mcp_app.catalogue.sources.http.sending import Attempt, Recorder
 from mcp_app.catalogue.sources.http.source import HTTP
+from mcp_app.credentials.services import NOT_ALLOWED, USE
 from mcp_app.interface.text import marked
 from mcp_app.models import Credential, Tool, audit
 
@@ -85,13 +86,13 @@ class HttpToolPages(ModelAdmin[Tool]):
             self.message_user(request, text, messages.INFO)
             return HttpResponseRedirect(self.page_url("change", entry))
         seen = revisions.last_revision(entry) if entry is not None else 0
-        form = HttpToolForm(initial={**initial, "seen": seen}, entry=entry)
+        form = HttpToolForm(initial={**initial, "seen": seen}, entry=entry, user=request.user)
         return self._http_page(request, form, entry)
 
     def _posted_http(self, request: HttpRequest, entry: Tool | None) -> HttpResponse:
         if "_fill" in request.POST:
             return self._filled_in(request, entry)
-        form = HttpToolForm(request.POST, entry=entry)
+        form = HttpToolForm(request.POST, entry=entry, user=request.user)
         read = form.read()
         if "_live" in request.POST:
             return JsonResponse(_preview(form, read))
@@ -107,13 +108,13 @@ class HttpToolPages(ModelAdmin[Tool]):
         try:
             pasted = read_pasted(request.POST.get("paste", ""))
         except PasteError as error:
-            form = HttpToolForm(request.POST, entry=entry)
+            form = HttpToolForm(request.POST, entry=entry, user=request.user)
             form.full_clean()
             form.errors.clear()
             form.add_error("paste", str(error))
             return self._http_page(request, form, entry)
         initial = filled_in(pasted, request.POST)
-        form = HttpToolForm(initial=initial, entry=entry)
+        form = HttpToolForm(initial=initial, entry=entry, user=request.user)
         return self._http_page(request, form, entry, notes=pasted.notes)
 
     def _try_request(
@@ -127,6 +128,9 @@ class HttpToolPages(ModelAdmin[Tool]):
         """Send the request once, and show what was sent, the raw answer and the mapped answer."""
         if not request.user.has_perm(TRY):
             raise PermissionDenied
+        if plan.credential and not request.user.has_perm(USE):
+            form.add_error("credential", NOT_ALLOWED)
+            return self._http_page(request, form, entry)
         if not plan.is_safe and "_sure" not in request.POST:
             return self._http_page(request, form, entry, asks=True)
         arguments, outcome = form.cleaned_data.get("arguments") or {}, Outcome()

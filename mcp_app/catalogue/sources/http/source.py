@@ -16,7 +16,7 @@ from mcp_app.catalogue.sources.checking import Errors, UnfitError, collect
 from mcp_app.catalogue.sources.http.arguments import FIELDS, unused
 from mcp_app.catalogue.sources.http.calls import called
 from mcp_app.catalogue.sources.http.plan import RequestPlan
-from mcp_app.credentials.services import bound_to
+from mcp_app.credentials.services import NOT_ALLOWED, USE, bound_to
 from mcp_app.models import Tool
 from mcp_app.protocol.http import param_headers
 from mcp_app.protocol.messages.names import check_name
@@ -61,6 +61,11 @@ class HttpSource(Source):
             collect(errors, "input_schema", lambda: _check_input(plan, row.input_schema))
             if row.enabled and conf.get().strict_schemas and not errors:
                 collect(errors, "input_schema", lambda: _check_clients(row))
+
+    def permission_to_store(self, row: Any) -> tuple[str, str, str]:
+        """Return the permission to use a credential, if the row's request has one."""
+        plan = RequestPlan.read(row.request)
+        return (USE, "request", f"credential: {NOT_ALLOWED}") if plan.credential else ("", "", "")
 
 
 def usual_hints(plan: RequestPlan) -> dict[str, bool]:
