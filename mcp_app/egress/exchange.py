@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 import httpcore2
 import httpx2
@@ -178,7 +178,7 @@ async def send(
         request.method,
         url,
         headers=[
-            *_headers(target, policy, request, cookies=bool(secrets.cookies)),
+            *_headers(target, policy, request, secrets),
             *_secret_headers(secrets, request),
         ],
         content=body if body is not None else b"",
@@ -208,15 +208,23 @@ async def closed(response: httpcore2.Response) -> None:
 
 
 def _path(target: Target, query: Sequence[tuple[str, str]]) -> bytes:
+    """Return path and query with the credential's parameters, which replace others of their names."""
     path = target.url.raw_path
     if not query:
         return path
-    more = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query)
-    return path + (b"&" if b"?" in path else b"?") + more.encode()
+    names = {name for name, _ in query}
+    before, _, given = path.partition(b"?")
+    pairs = [
+        pair
+        for pair in given.decode("ascii").split("&")
+        if pair and unquote_plus(pair.partition("=")[0]) not in names
+    ]
+    pairs += [f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query]
+    return before + b"?" + "&".join(pairs).encode()
 
 
-def _headers(target: Target, policy: Policy, request: Request, *, cookies: bool) -> list[tuple[bytes, bytes]]:
-    given = {name.lower() for name, _ in request.headers}
+def _headers(target: Target, policy: Policy, request: Request, secrets: Secrets) -> list[tuple[bytes, bytes]]:
+    given = {name.lower() for name, _ in (*request.headers, *secrets.headers)}
     headers = [(b"Host", target.authority.encode())]
     usual = (
         ("User-Agent", policy.user_agent),
@@ -224,8 +232,8 @@ def _headers(target: Target, policy: Policy, request: Request, *, cookies: bool)
         ("Accept-Encoding", ACCEPT_ENCODING),
     )
     headers += [(name.encode(), value.encode()) for name, value in usual if name.lower() not in given]
-    # Cookies of a credential are sent in one header together with these.
-    without = {"cookie"} if cookies else set()
+    # A header of the credential replaces others of its name. Cookies are sent in one header together.
+    without = {name.lower() for name, _ in secrets.headers} | ({"cookie"} if secrets.cookies else set())
     headers += [
         (name.encode(), value.encode()) for name, value in request.headers if name.lower() not in without
     ]
@@ -241,6 +249,9 @@ def _secret_headers(secrets: Secrets, request: Request) -> list[tuple[bytes, byt
             raise EgressRefused("The credential has a character that a cookie cannot hold.")
         # A request has one Cookie header (RFC 6265 section 5.4).
         given = [value for name, value in request.headers if name.lower() == "cookie"]
+        names = {name for name, _ in secrets.cookies}
+        pairs = (pair.strip() for pair in ";".join(given).split(";"))
+        given = [pair for pair in pairs if pair and pair.partition("=")[0].strip() not in names]
         own = [f"{name}={value}" for name, value in secrets.cookies]
         headers.append(("Cookie", "; ".join(given + own)))
     for name, value in headers:

@@ -44,6 +44,18 @@ async def test_secrets_are_added_to_headers_query_and_cookies() -> None:
     assert repr(secrets) == "Secrets(key='one')"
 
 
+async def test_secret_replaces_parts_of_the_request_with_its_name() -> None:
+    secrets = Secrets((("X-Key", "own"),), (("api key", "own"),), (("sid", "own"),), "one")
+    sent = (("x-key", "given"), ("Cookie", "sid=given; lang=en; sid=more"), ("X-Other", "1"))
+    async with serve_kept(OK) as site:
+        await ask(site, Request("GET", site.url("/x?api%20key=given&a=%31&api+key=more"), sent), secrets)
+    heard = site.requests[0]
+    assert heard.line == "GET /x?a=%31&api%20key=own HTTP/1.1"
+    shown = [(name.lower(), value) for name, value in heard.headers]
+    found = [pair for pair in shown if pair[0] in ("x-key", "cookie", "x-other")]
+    assert found == [("x-other", "1"), ("x-key", "own"), ("cookie", "lang=en; sid=own")]
+
+
 async def test_connection_is_kept_for_the_same_credential_only() -> None:
     async with serve_kept(OK) as site:
         for key in ("one", "one", "two", "", "one"):
