@@ -174,14 +174,7 @@ def bound_to(name: str, url: str) -> str:
 
 async def secrets_for(name: str, url: str) -> Secrets:
     """Return the secret parts of a request to ``url``. Raises CredentialRefused before anything is sent."""
-    kept = _opened.get(name)
-    if kept is None or time.monotonic() - kept.read_at > KEPT_SECONDS:
-        kept = await aquery(_read, name)
-        _opened[name] = kept
-    if checks.target_of(url).origin not in kept.origins:
-        raise CredentialRefused(f"The credential {name!r} is not bound to the origin of this request.")
-    if kept.expires_at is not None and kept.expires_at <= clock.utcnow():
-        raise CredentialRefused(f"The credential {name!r} has expired.")
+    kept = await _usable(name, url)
     _record_use(kept)
     if kept.grant is None:
         return kinds.placed(kept.kind, kept.secret, kept.placement, kept.key)
@@ -191,6 +184,27 @@ async def secrets_for(name: str, url: str) -> Secrets:
         later(_record_error, kept.pk, str(refused))
         raise CredentialRefused(f"The credential {name!r} got no access token. {refused}") from None
     return Secrets(headers=(("Authorization", f"Bearer {token}"),), key=kept.key)
+
+
+async def version_of(name: str, url: str) -> str:
+    """Return a text that changes with the secret and the settings of a credential.
+
+    Raises CredentialRefused like ``secrets_for``, but requests no token.
+    """
+    kept = await _usable(name, url)
+    return kept.key if kept.grant is None else kept.grant.key
+
+
+async def _usable(name: str, url: str) -> _Opened:
+    kept = _opened.get(name)
+    if kept is None or time.monotonic() - kept.read_at > KEPT_SECONDS:
+        kept = await aquery(_read, name)
+        _opened[name] = kept
+    if checks.target_of(url).origin not in kept.origins:
+        raise CredentialRefused(f"The credential {name!r} is not bound to the origin of this request.")
+    if kept.expires_at is not None and kept.expires_at <= clock.utcnow():
+        raise CredentialRefused(f"The credential {name!r} has expired.")
+    return kept
 
 
 async def refused(name: str, used: Secrets | None = None, status: int = 401) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from base64 import b64encode
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +19,10 @@ from django.urls import reverse
 
 from mcp_app.catalogue.changes import drafts, services
 from mcp_app.catalogue.changes.rolling_back import roll_back
+from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.snapshots.identity import identity_of
+from mcp_app.catalogue.sources.http.calls import called
+from mcp_app.catalogue.sources.http.plan import RequestPlan
 from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.catalogue.transfer.problems import TransferRefused
 from mcp_app.credentials import services as credentials
@@ -332,5 +337,57 @@ def test_secret_is_found_nowhere(
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f'SELECT * FROM "{table}"')
             shown.append(repr(cursor.fetchall()))
-    # The echo of the mock API is the only place.
-    assert [each for each in shown[1:] if SECRET in each] == []
+    assert [each for each in shown if SECRET in each] == []
+
+
+@pytest.mark.requirement("INT-05", "INT-06")
+@pytest.mark.parametrize(
+    ("kind", "secret", "placement", "repeated"),
+    [
+        ("bearer", {"token": SECRET}, {}, SECRET),
+        ("basic", {"username": "u", "password": SECRET}, {}, SECRET),
+        ("basic", {"username": "u", "password": SECRET}, {}, b64encode(f"u:{SECRET}".encode()).decode()),
+        ("api_key", {"value": f"{SECRET}/é"}, {"in": "query", "name": "key"}, f"{SECRET}%2F%C3%A9"),
+        ("api_key", {"value": f"{SECRET}/x"}, {"in": "query", "name": "key"}, f"{SECRET}\\/x"),
+        ("api_key", {"value": SECRET}, {"name": "X-Key", "prefix": "Token "}, SECRET),
+        ("api_key", {"value": SECRET}, {"in": "cookie", "name": "sid"}, SECRET),
+        ("headers", {"headers": {"X-Key": SECRET, "Accept": "application/json"}}, {}, SECRET),
+    ],
+)
+def test_secret_that_a_server_repeats_is_hidden(
+    api: WebApi, kind: str, secret: Any, placement: Any, repeated: str
+) -> None:
+    credential(api, kind, secret, placement=placement)
+    made(api, credential="shop", pages={"kind": "link", "max_pages": 1})
+    link = f'Link: <{api.origin}/orders/7?key={repeated}>; rel="next"'.encode().decode("latin-1")
+    body = f'["{repeated}", "application/json"]'.encode()
+    for status in ("200 OK", "401 Unauthorized"):
+        api.answer = lambda heard: response(body, link, status=status)  # noqa: B023
+        shown = text(call())
+        assert (SECRET in shown, "[hidden]" in shown) == (False, True)
+        assert "application/json" in shown
+
+
+@pytest.mark.requirement("INT-13")
+def test_cached_answer_belongs_to_the_secret(api: WebApi, clean_redis: str, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    row = credential(api)
+    request = RequestPlan.read(plan(api, credential="shop", cache_seconds=60))
+    for number in (1, 2):
+        api.says({"n": number})
+        for _ in range(2):
+            assert asyncio.run(called(request, {"id": "7"})).structured == {"n": number}
+        credentials.save_credential(actor=None, credential=row, secret={"token": f"another-{number}"})
+    assert len(api.requests) == 2
+    credentials.save_credential(actor=None, credential=row, expires_at=datetime(2020, 1, 1, tzinfo=UTC))
+    with pytest.raises(ToolError, match="has expired"):
+        asyncio.run(called(request, {"id": "7"}))
+
+
+@pytest.mark.requirement("INT-13")
+def test_timeout_includes_the_request_for_a_token(api: WebApi) -> None:
+    api.answer = lambda heard: b""  # The server never answers.
+    secret = {"client_id": "a", "client_secret": SECRET}
+    credential(api, "client_credentials", secret, token_url=f"{api.origin}/token")
+    made(api, credential="shop", timeout=0.3)
+    assert "no access token within 0.3 seconds" in text(call())

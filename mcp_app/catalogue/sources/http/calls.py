@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urljoin
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urljoin
 
 import orjson
 
@@ -28,7 +28,7 @@ from mcp_app.catalogue.sources.http.arguments import FIELDS
 from mcp_app.catalogue.sources.http.filling import filled, with_wire_names
 from mcp_app.catalogue.sources.http.mapping import MappingError, mapped
 from mcp_app.catalogue.sources.http.plan import Pages, RequestPlan
-from mcp_app.catalogue.sources.http.sending import Recorder, sent
+from mcp_app.catalogue.sources.http.sending import Recorder, credential_version, sent
 from mcp_app.egress import Request
 from mcp_app.streams.blocking import shared_values
 
@@ -53,8 +53,9 @@ async def called(
 
 async def _received(plan: RequestPlan, request: Request, until: float, recorder: Recorder | None) -> Received:
     """Return a successful answer, from the cache if it is there. Raises ToolError for other statuses."""
-    key = _cache_key(plan, request) if plan.cache_seconds else ""
-    if key and (kept := await asyncio.to_thread(_kept, key)) is not None:
+    key = _cache_key(plan, request, await credential_version(plan, request)) if plan.cache_seconds else ""
+    kept = await asyncio.to_thread(_kept, key) if key else None
+    if kept is not None and plan.succeeded(kept.status):
         if recorder is not None:
             recorder.cached = True
         return kept
@@ -66,8 +67,9 @@ async def _received(plan: RequestPlan, request: Request, until: float, recorder:
     return received
 
 
-def _cache_key(plan: RequestPlan, request: Request) -> str:
-    parts = [request.method, request.url, request.headers, plan.credential, plan.cache_seconds]
+def _cache_key(plan: RequestPlan, request: Request, credential: str) -> str:
+    """Return the key of an answer. The answer to another secret of the credential has another key."""
+    parts = [request.method, request.url, request.headers, plan.credential, credential, plan.cache_seconds]
     body = hashlib.sha256(request.body or b"").hexdigest()
     return f"http-answer/{hashlib.sha256(orjson.dumps([*parts, body])).hexdigest()}"
 
@@ -81,7 +83,8 @@ def _cache_seconds(plan: RequestPlan, received: Received) -> float:
     if directives.keys() & {"no-store", "private", "no-cache"}:
         return 0
     stated = directives.get("max-age", "").strip('" ')
-    return min(plan.cache_seconds, int(stated[:9])) if stated.isdigit() else plan.cache_seconds
+    is_number = stated.isascii() and stated.isdigit()
+    return min(plan.cache_seconds, int(stated[:9])) if is_number else plan.cache_seconds
 
 
 def _stored(received: Received) -> bytes:
@@ -172,5 +175,5 @@ def _number(request: Request, parameter: str, first: int) -> int:
 def _with(request: Request, parameter: str, value: str) -> Request:
     """Return the request with another value of a query parameter."""
     base, _, query = request.url.partition("?")
-    kept = [pair for pair in query.split("&") if pair and pair.partition("=")[0] != parameter]
+    kept = [pair for pair in query.split("&") if pair and unquote_plus(pair.partition("=")[0]) != parameter]
     return replace(request, url=f"{base}?{'&'.join([*kept, urlencode({parameter: value})])}")

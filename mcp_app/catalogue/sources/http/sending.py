@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -14,7 +14,8 @@ from mcp_app import conf
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.sources.http.answers import MAX_ERROR_BYTES, Received
 from mcp_app.catalogue.sources.http.plan import RequestPlan
-from mcp_app.credentials.services import CredentialRefused, refused, secrets_for
+from mcp_app.credentials.hiding import hidden, hidden_bytes, secret_texts
+from mcp_app.credentials.services import CredentialRefused, refused, secrets_for, version_of
 from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
 from mcp_app.egress.policy import entered
 
@@ -105,7 +106,7 @@ async def _attempt(
     plan: RequestPlan, request: Request, until: float, recorder: Recorder | None
 ) -> tuple[Received | None, EgressFailed | None, Secrets]:
     started = time.monotonic()
-    own = await _own(plan, request)
+    own = await _own(plan, request, until)
     most = conf.get().max_result_bytes
     policy = entered(seconds=max(until - time.monotonic(), 0.001), max_bytes=most)
     received: Received | None = None
@@ -113,7 +114,7 @@ async def _attempt(
     error: EgressFailed | EgressRefused | None = None
     try:
         async with exchange(request, policy, own) as answer:
-            received = await _read(plan, answer, most)
+            received = _without_secrets(await _read(plan, answer, most), own)
     except EgressFailed as failed:
         failure = error = failed
     except EgressRefused as refusal:
@@ -126,11 +127,28 @@ async def _attempt(
     return received, failure, own
 
 
-async def _own(plan: RequestPlan, request: Request) -> Secrets:
+async def _own(plan: RequestPlan, request: Request, until: float) -> Secrets:
     if not plan.credential:
         return Secrets()
     try:
-        return await secrets_for(plan.credential, request.url)
+        async with asyncio.timeout(max(until - time.monotonic(), 0.001)) as limit:
+            return await secrets_for(plan.credential, request.url)
+    except CredentialRefused as refusal:
+        raise ToolError(str(refusal)) from None
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise ToolError(
+            f"The credential {plan.credential!r} got no access token within {plan.timeout:g} seconds."
+        ) from None
+
+
+async def credential_version(plan: RequestPlan, request: Request) -> str:
+    """Return a text that changes with the plan's credential. Raises ToolError if it cannot be used."""
+    if not plan.credential:
+        return ""
+    try:
+        return await version_of(plan.credential, request.url)
     except CredentialRefused as refusal:
         raise ToolError(str(refusal)) from None
 
@@ -148,6 +166,15 @@ async def _read(plan: RequestPlan, answer: Answer, most: int) -> Received:
                 del body[MAX_ERROR_BYTES * 2 :]
                 break
     return Received(answer.status, answer.content_type, answer.charset, answer.headers, bytes(body), cut)
+
+
+def _without_secrets(received: Received, own: Secrets) -> Received:
+    """Return an answer without the credential, which the server may have repeated."""
+    secrets = secret_texts(own)
+    if not secrets:
+        return received
+    headers = tuple((name, hidden(value, secrets)) for name, value in received.headers)
+    return replace(received, headers=headers, body=hidden_bytes(received.body, secrets))
 
 
 def _may_follow(

@@ -1,0 +1,71 @@
+"""The removal of secrets from answers: many servers repeat the key in links, errors and echoes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+import orjson
+
+from mcp_app.egress import Secrets
+
+HIDDEN: Final = "[hidden]"
+# Shorter texts could be ordinary parts of an answer.
+MIN_CHARACTERS: Final = 12
+# Headers of the kind "headers" that are not secret.
+_ORDINARY: Final = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+
+
+def secret_texts(own: Secrets) -> tuple[str, ...]:
+    """Return the secret texts of a request in each form in which a server may repeat them, longest first."""
+    found = {form for text in _secrets(own) if len(text) >= MIN_CHARACTERS for form in _forms(text)}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def hidden(text: str, secrets: tuple[str, ...]) -> str:
+    """Return a text without secrets."""
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def hidden_bytes(data: bytes, secrets: tuple[str, ...]) -> bytes:
+    """Return data without secrets."""
+    for secret in secrets:
+        data = data.replace(secret.encode(), HIDDEN.encode())
+    return data
+
+
+def _secrets(own: Secrets) -> Iterator[str]:
+    for name, value in own.headers:
+        if name.lower() in _ORDINARY:
+            continue
+        scheme, _, token = value.partition(" ")
+        yield value
+        yield token
+        if scheme.lower() == "basic":
+            yield from _user_and_password(token)
+    for _, value in (*own.query, *own.cookies):
+        yield value
+        yield value.partition(" ")[2]
+
+
+def _user_and_password(token: str) -> Iterator[str]:
+    try:
+        text = base64.b64decode(token, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return
+    yield text
+    yield text.partition(":")[2]
+
+
+def _forms(text: str) -> Iterator[str]:
+    yield text
+    yield quote(text, safe="")
+    yield quote_plus(text)
+    as_json = orjson.dumps(text).decode()[1:-1]
+    yield as_json
+    yield as_json.replace("/", "\\/")
