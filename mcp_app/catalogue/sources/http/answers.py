@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,6 +19,10 @@ MAX_ERROR_BYTES: Final = 2_048
 _TEXT_TYPES: Final = frozenset(
     ("application/xml", "application/yaml", "application/javascript", "application/x-ndjson")
 )
+# Codecs of Python that are not charsets. The first two take time that grows with the square of the length.
+_NOT_CHARSETS: Final = frozenset(("punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined"))
+# JSON is read to more levels than it is written.
+_TOO_DEEP: Final = "The server's answer is nested too deeply."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,11 @@ def mapped_value(plan: RequestPlan, value: Any, size: int) -> Any:
 
 def structured_result(plan: RequestPlan, value: Any, pick: Any = None) -> ToolResult:
     """Return a result with structured content, and the same JSON as text."""
-    value = picked(value, pick)
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    try:
+        value = picked(value, pick)
+        text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    except (RecursionError, TypeError):
+        raise ToolError(_TOO_DEEP) from None
     return ToolResult(_framed(plan, text), structured=value if isinstance(value, dict) else {"result": value})
 
 
@@ -124,10 +132,12 @@ def text_of(received: Received) -> str:
     """Return the body as text. Raises ToolError if it is not in its charset."""
     charset = received.charset or "utf-8"
     try:
+        if codecs.lookup(charset).name in _NOT_CHARSETS:
+            raise LookupError(charset)
         return received.body.decode(charset)
     except LookupError:
         raise ToolError("The server's answer has an unknown charset.") from None
-    except UnicodeDecodeError:
+    except UnicodeError:
         raise ToolError(f"The server's answer is not valid {charset.upper()[:20]}.") from None
 
 
@@ -168,10 +178,11 @@ def _error_body(plan: RequestPlan, received: Received) -> str:
     if received.is_json and plan.result.error_mapping and not received.cut:
         try:
             value = mapped(plan.result.error_mapping, json_of(received))
-        except (MappingError, ToolError):
+            value = value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+        except (MappingError, ToolError, TypeError):
             value = None
         if value is not None:
-            text = value if isinstance(value, str) else orjson.dumps(value).decode()
+            text = value
     data = text.strip().encode("utf-8", "replace")
     if len(data) <= MAX_ERROR_BYTES:
         return data.decode()

@@ -103,6 +103,18 @@ HOSTILE: Final[dict[str, tuple[bytes, dict[str, Any], str]]] = {
     "no UTF-8": (response(b'{"a":"\xff"}'), {}, "not valid UTF-8"),
     "no UTF-8 text": (response(b"\xff", kind="text/plain"), {}, "not valid UTF-8"),
     "unknown charset": (response(b"x", kind="text/plain; charset=x-none"), {}, "unknown charset"),
+    "slow charset": (
+        response("é".encode("punycode") * 1_000, kind="text/plain; charset=punycode"), {}, "unknown charset"
+    ),
+    "no charset": (response(b"x", kind="text/plain; charset=undefined"), {}, "unknown charset"),
+    "deep": (response(b"[" * 500 + b"]" * 500), {}, "nested too deeply"),
+    "deep, picked": (
+        response(b"[" * 1_000 + b"]" * 1_000), {"result": {"fields": True}}, "nested too deeply"
+    ),
+    "deep error": (
+        response(b'{"e":' + b"[" * 300 + b"]" * 300 + b"}", status="409 Conflict"),
+        {"result": {"error_mapping": "e"}}, "answered 409 Conflict",
+    ),
     "3 GB": (TEXT + b"Content-Length: 3221225472\r\n\r\nx", {}, "larger than the 8192 KiB"),
     "never ends": (
         TEXT + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", {"timeout": 0.3},
@@ -217,6 +229,24 @@ async def test_answer_is_cached(api: WebApi, clean_redis: str, settings: Any) ->
     assert api.lines == ["GET /orders/7", "GET /orders/8"]
 
 
+async def test_unusual_lifetime_of_an_answer_is_ignored(api: WebApi, clean_redis: str, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    answer = response(b'{"n":1}', "Cache-Control: max-age=2").replace(b"max-age=2", b"max-age=\xb2")
+    api.answer = lambda heard: answer
+    for _ in range(2):
+        assert (await call(api, cache_seconds=60)).structured == {"n": 1}
+    assert len(api.requests) == 1
+
+
+async def test_cached_answer_is_a_success_for_its_own_tool_only(
+    api: WebApi, clean_redis: str, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    api.says({"n": 1}, status="404 Not Found")
+    assert (await call(api, cache_seconds=60, success="404")).structured == {"n": 1}
+    assert "answered 404" in await refusal(api, cache_seconds=60)
+
+
 @pytest.mark.parametrize(
     ("header", "body"),
     [
@@ -251,6 +281,7 @@ async def test_answer_is_not_cached(
             ["", "after=2", "after=4"],
         ),
         ({"kind": "link"}, ["", "page=2", "page=4"]),
+        ({"kind": "page", "parameter": "page[n]"}, ["", "page%5Bn%5D=2", "page%5Bn%5D=3"]),
     ],
 )
 async def test_pages_are_joined(api: WebApi, pages: dict[str, Any], wanted: list[str]) -> None:
