@@ -34,13 +34,20 @@ _KELVIN = "\u212a".encode()
 _BEHIND, _UNFINISHED = 4_096, 32
 _UPPER = bytes(range(ord("A"), ord("Z") + 1))
 _LOWERING = bytes.maketrans(_UPPER, _UPPER.lower())
-# Because of the look-behind, each word is tried only once, however long it is.
-_PAIR = re.compile(r"(?<![\w-])([\w-]{1,64})=([^\s&;#\"']+)")
-
-# A pair as JSON and Python write it. Such text is often part of a string: a result, an exception's message.
-_QUOTED_PAIR = re.compile(
-    r"""(?P<quote>["'])(?P<name>[\w-]{1,64})(?P=quote)(?P<colon>\s{0,8}:\s{0,8})"""
-    r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|["'][^\n]*|[^\s,}\])]+)"""
+# The name in a pair as in URLs, or as the representation of an object, a shell or a connection string writes
+# it. Because of the look-behind, each word is tried only once, however long it is.
+_NAME = re.compile(r"(?<![\w-])(?P<name>[\w-]{1,64})\s?={1,2}(?P<quote>)")
+_VALUE = re.compile(
+    r"""\s?[bru]{0,2}(?:"(?:[^"\\\n]|\\.)+"|'(?:[^'\\\n]|\\.)+'|"[^"\n]+\Z|'[^'\n]+\Z)|[^\s&;#"']+""",
+    re.IGNORECASE,
+)
+# The same as JSON and Python write it. Such text is often part of a string: a result, an exception's message.
+# In a string within a string, the quotes have backslashes.
+_QUOTED_NAME = re.compile(r"""(?P<quote>\\{0,3}["'])(?P<name>[\w-]{1,64})(?P=quote)\s{0,8}:\s{0,8}""")
+_QUOTED_VALUE = re.compile(
+    r"""[bru]{0,2}(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|["'][^\n]*)"""
+    r"""|\\{1,3}"[^"\n]*"?|\\{1,3}'[^'\n]*'?|\[[^\]\n]*\]?|\([^)\n]*\)?|\{[^}\n]*\}?|[^\s,}\])]+""",
+    re.IGNORECASE,
 )
 
 
@@ -118,15 +125,20 @@ class Redactor:
         """Return ``value`` without bearer credentials, API keys, passwords in URLs and secret parameters."""
         value = _URL_PASSWORD.sub(rf"\1:{MARK}", _BEARER.sub(MARK, value))
         if "=" in value:
-            value = _PAIR.sub(self._pair, value)
-        return _QUOTED_PAIR.sub(self._quoted_pair, value) if ":" in value else value
+            value = self._pairs(value, _NAME, _VALUE)
+        return self._pairs(value, _QUOTED_NAME, _QUOTED_VALUE) if ":" in value else value
 
-    def _pair(self, found: re.Match[str]) -> str:
-        return f"{found[1]}={MARK}" if self.is_secret(found[1]) else found[0]
-
-    def _quoted_pair(self, found: re.Match[str]) -> str:
-        quote, name, colon = found["quote"], found["name"], found["colon"]
-        return f"{quote}{name}{quote}{colon}{quote}{MARK}{quote}" if self.is_secret(name) else found[0]
+    def _pairs(self, text: str, names: re.Pattern[str], values: re.Pattern[str]) -> str:
+        """Replace the values that follow secret names. Other values may contain further names."""
+        pieces, end = [], 0
+        for found in names.finditer(text):
+            if found.start() < end or not self.is_secret(found["name"]):
+                continue
+            if value := values.match(text, found.end()):
+                quote = found["quote"]
+                pieces += [text[end : found.end()], quote, MARK, quote]
+                end = value.end()
+        return "".join([*pieces, text[end:]]) if pieces else text
 
     def value(self, value: Any) -> Any:
         """Return a copy of a JSON value without its secrets."""
