@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final, Protocol, TypeVar
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from mcp_app.database import clock
 from mcp_app.message_log.log import PENDING_MARKS
@@ -162,9 +162,8 @@ def stored_requests(most: int) -> list[RequestKey]:
 def end_abandoned() -> int:
     """Turn the marks of requests that get no answer into requests without one. Return their number."""
     since = clock.utcnow() - timedelta(hours=LONGEST_HOURS)
-    old = Message.objects.filter(pending__in=PENDING_MARKS, at__lt=since).order_by("pk")
-    marks = list(old.values_list("pk", "session_id", "target")[:MOST_ABANDONED])
-    calls = Call.objects.filter(session_id__in={session for _, session, _ in marks if session})
-    unfinished = set(calls.exclude(state__in=TERMINAL).values_list("session_id", "tool"))
-    ended = [pk for pk, session, target in marks if (session, target) not in unfinished]
+    calls = Call.objects.filter(session_id=OuterRef("session_id"), tool=OuterRef("target"))
+    unfinished = Exists(calls.exclude(state__in=TERMINAL))
+    old = Message.objects.filter(~unfinished, pending__in=PENDING_MARKS, at__lt=since).order_by("pk")
+    ended = list(old.values_list("pk", flat=True)[:MOST_ABANDONED])
     return Message.objects.filter(pk__in=ended).update(pending=None, kind="request")

@@ -155,3 +155,14 @@ def test_abandoned_mark_becomes_a_request_without_an_answer() -> None:
         "2": "running",
         "3": "running",
     }
+
+
+def test_calls_that_wait_long_do_not_hold_up_the_end_of_abandoned_marks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pending, "MOST_ABANDONED", 1)
+    old = (clock.utcnow() - timedelta(hours=pending.LONGEST_HOURS, minutes=1)).timestamp()
+    background_call(OTHER, 2, tool="count", state="running", finished_at=None)
+    store(batch(mark("1", at=old, session=OTHER, target="count"), mark("2", at=old), mark("3", at=old)))
+    assert (end_abandoned(), end_abandoned(), end_abandoned()) == (1, 1, 0)
+    assert kinds() == ["running", "request", "request"]
