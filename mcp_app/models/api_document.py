@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.core.validators import RegexValidator
 from django.db import models
 
 from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.models.edited import EditedRow
 
 
-class ApiDocument(models.Model):
+class ApiDocument(EditedRow):
     """An OpenAPI document: its content, and the choices made for the tools imported from it.
 
     ``content`` and ``survey`` are compressed JSON. A received file is ``incoming`` until it is read. A
@@ -55,16 +55,6 @@ class ApiDocument(models.Model):
     newer = models.BinaryField(null=True, editable=False)
     newer_sha256 = models.CharField(max_length=64, blank=True, editable=False)
     fetched_at = AwareDateTimeField(null=True, blank=True, editable=False)
-    created_at = AwareDateTimeField(auto_now_add=True)
-    updated_at = AwareDateTimeField(auto_now=True)
-    updated_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="+",
-        editable=False,
-    )
 
     class Meta:
         verbose_name = "OpenAPI document"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from django.conf import settings
 from django.db import models
 
-from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.models.edited import EditedRow
 
 
 class StoredSource(models.TextChoices):
@@ -19,7 +18,7 @@ class StoredSource(models.TextChoices):
     UPSTREAM = "upstream", "upstream server"
 
 
-class EntryRow(models.Model):
+class EntryRow(EditedRow):
     """The columns common to all catalogue rows.
 
     ``definition`` is a read-only copy of the wire definition of an entry that is defined in code. ``title``
@@ -53,16 +52,6 @@ class EntryRow(models.Model):
     code_path = models.CharField(max_length=300, blank=True, editable=False)
     missing = models.BooleanField(
         default=False, editable=False, help_text="The code of this entry is no longer installed."
-    )
-    created_at = AwareDateTimeField(auto_now_add=True)
-    updated_at = AwareDateTimeField(auto_now=True)
-    updated_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="+",
-        editable=False,
     )
 
     class Meta:

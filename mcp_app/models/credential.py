@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.db import models
 
 from mcp_app.database import clock
 from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.models.edited import EditedRow
 
 
-class Credential(models.Model):
+class Credential(EditedRow):
     """A secret that tools send to other servers. ``sealed`` is the encrypted secret.
 
     ``origins`` lists the only servers that receive it. ``placement`` is the place of an API key in a request.
@@ -50,16 +50,6 @@ class Credential(models.Model):
     last_error = models.CharField(max_length=300, blank=True, editable=False)
     last_error_at = AwareDateTimeField(null=True, blank=True, editable=False)
     rotated_at = AwareDateTimeField(null=True, blank=True, editable=False)
-    created_at = AwareDateTimeField(auto_now_add=True)
-    updated_at = AwareDateTimeField(auto_now=True)
-    updated_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="+",
-        editable=False,
-    )
 
     class Meta:
         ordering: ClassVar[Any] = ["name"]
