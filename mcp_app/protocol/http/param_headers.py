@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcp_app.protocol.http.header_values import decode, shown
+from mcp_app.protocol.http.header_values import decode, encode, shown
 
 ANNOTATION: Final = "x-mcp-header"
 PREFIX: Final = b"mcp-param-"
@@ -129,6 +129,18 @@ def mismatch(
                 where, told = ".".join(header.path), shown(text)
                 return f"The header {header.name} is {told}, but {where} in the body is {shown(value)}."
     return None
+
+
+def sent(headers: tuple[ParamHeader, ...], arguments: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the ``Mcp-Param-*`` headers of a call to another server (XMH-07)."""
+    found = ((header.name, header.value(arguments)) for header in headers)
+    return tuple((name, encode(_text(value)).decode("ascii")) for name, value in found if value is not None)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
 
 
 def _equal(text: str, value: Any) -> bool:
