@@ -14,9 +14,11 @@ from jmespath import exceptions, parser, visitor
 
 MAX_EXPRESSION: Final = 2_000
 MAX_INPUT_BYTES: Final = 2 * 1024 * 1024
-# Counts the visits of nodes, and every 64 bytes of JSON that a visit returns for the first time.
+# Counts the visits of nodes, every 64 bytes of JSON that a visit returns for the first time, and every 16
+# members of a list or object that was returned before, because functions walk through it again.
 BUDGET: Final = 200_000
 _SHIFT: Final = 6
+_MEMBER: Final = 4
 _TOO_LONG: Final = f"Write at most {MAX_EXPRESSION} characters."
 
 
@@ -41,14 +43,16 @@ class _Interpreter(visitor.TreeInterpreter):  # type: ignore[misc]
         return found
 
     def _new_weight(self, value: Any) -> int:
-        """Return the size of a value in bytes of JSON, or 0 for a value that was counted before.
+        """Return the size of a value in bytes of JSON, or less for a value that was counted before.
 
         A list that contains one value twice counts it twice, because it is written twice.
         """
         if isinstance(value, str):
             return len(value)
-        if not isinstance(value, (list, dict)) or id(value) in self._weights:
+        if not isinstance(value, (list, dict)):
             return 0
+        if id(value) in self._weights:
+            return len(value) * _MEMBER
         members = value.values() if isinstance(value, dict) else value
         weight = 2 + sum(map(self._weight, members))
         self._weights[id(value)] = (value, weight)

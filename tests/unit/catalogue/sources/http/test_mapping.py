@@ -49,6 +49,14 @@ def test_expensive_mapping_is_stopped(expression: str) -> None:
     assert time.process_time() - started < 1
 
 
+@pytest.mark.parametrize("function", ["max(@)", "avg(@)", "contains(@, 'x')"])
+@pytest.mark.requirement("INT-10")
+def test_mapping_that_walks_one_list_many_times_is_stopped(function: str) -> None:
+    expression = f"[{','.join([function] * 40)}]"
+    with pytest.raises(MappingError, match="too long"):
+        mapped(expression, [1] * 100_000)
+
+
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
