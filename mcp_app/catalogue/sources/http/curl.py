@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, quote_plus
+from urllib.parse import parse_qsl, quote_plus, unquote_plus
 
 from mcp_app.catalogue.sources.http.entered import Entered
 
@@ -37,9 +38,11 @@ _VALUED: Final = frozenset(
     )
 )  # fmt: skip
 _SECRET: Final = re.compile(
-    r"authorization|cookie|proxy-authorization|key|sig|.*(api[-_]?key|token|secret|password|signature).*",
+    r"authorization|cookie|proxy-authorization|(?!idempotency-)(.*[-_])?(key|sig|sid|jwt|pwd)"
+    r"|(.*[-_])?auth([-_].*)?|.*(api[-_]?key|token|secret|passw|passphrase|signature|credential|session).*",
     re.IGNORECASE,
 )
+_USER: Final = "user name and password"
 # Headers that the server sets itself or that only browsers send.
 _NOISE: Final = re.compile(
     r":.*|host|connection|content-length|accept-encoding|accept-language|user-agent|referer|origin|priority"
@@ -81,7 +84,8 @@ def read_curl(text: str) -> Pasted:
     line = _parsed(_words(text))
     if not line.url:
         raise PasteError("The line has no address.")
-    url = line.url if "://" in line.url else f"https://{line.url}"
+    address = line.url.partition("#")[0]
+    url = address if "://" in address else f"https://{address}"
     query = [*line.query, *(line.data if line.as_query else [])]
     if query:
         url += ("&" if "?" in url else "?") + "&".join(query)
@@ -103,11 +107,19 @@ def notes_of(left_out: list[str]) -> tuple[str, ...]:
 
 
 def without_secrets(url: str, left_out: list[str]) -> str:
-    """Return an address without secret query parameters. Their names are added to ``left_out``."""
-    base, mark, query = url.partition("?")
+    """Return an address without user name, password, secret query parameters and fragment.
+
+    The names of the secrets are added to ``left_out``.
+    """
+    base, mark, query = url.partition("#")[0].partition("?")
+    scheme, slashes, rest = base.partition("://")
+    authority, slash, path = rest.partition("/")
+    if "@" in authority:
+        left_out.append(_USER)
+        base = f"{scheme}{slashes}{authority.rpartition('@')[2]}{slash}{path}"
     kept = []
     for pair in query.split("&"):
-        name = pair.partition("=")[0]
+        name = unquote_plus(pair.partition("=")[0])
         if _SECRET.fullmatch(name):
             left_out.append(name)
         else:
@@ -169,26 +181,32 @@ def _parsed(words: list[str]) -> _Line:
     for word in rest:
         if word in ("|", ";", "&&", ">", "||"):
             break
-        name, value = _option(word, rest)
-        if not name:
+        if not word.startswith("-") or word == "-":
             line.url = line.url or word
         else:
-            _take(line, name, value)
+            for name, value in _options(word, rest):
+                _take(line, name, value)
     return line
 
 
-def _option(word: str, rest: object) -> tuple[str, str]:
-    """Return an option and its value, which may be part of the word: -XPOST, --request=POST."""
-    if not word.startswith("-") or word == "-":
-        return "", ""
+def _options(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options of a word with their values, which may be part of the word: -sXPOST, --request=POST.
+
+    Only the last letter of a word such as ``-sSu`` can have a value.
+    """
     long, mark, value = word.partition("=")
-    if word.startswith("--") and mark and long in _VALUED:
-        return long, value
-    if not word.startswith("--") and word[:2] in _VALUED | _IGNORED and len(word) > 2:
-        return word[:2], word[2:]
-    if word in _VALUED or word in _IGNORED:
-        return word, next(rest, "")  # type: ignore[call-overload]
-    return word, ""
+    if word.startswith("--"):
+        if mark and long in _VALUED:
+            yield long, value
+        else:
+            yield word, next(rest, "") if word in _VALUED | _IGNORED else ""
+        return
+    for place, letter in enumerate(word[1:], 2):
+        name = f"-{letter}"
+        if name in _VALUED | _IGNORED:
+            yield name, word[place:] or next(rest, "")
+            return
+        yield name, ""
 
 
 def _take(line: _Line, name: str, value: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import astuple, replace
 from typing import Any, Final
 
 from mcp_app.catalogue.sources.http.curl import (
@@ -22,7 +23,13 @@ MAX_TEXT: Final = 5_000_000
 
 def read_pasted(text: str) -> Pasted:
     """Return the request of a curl line or of a HAR entry. Raises PasteError."""
-    return read_har(text) if text.lstrip().startswith("{") else read_curl(text)
+    pasted = read_har(text) if text.lstrip().startswith("{") else read_curl(text)
+    return replace(pasted, entered=Entered(*map(_with_pairs, astuple(pasted.entered))))
+
+
+def _with_pairs(text: str) -> str:
+    """Return a text in which pairs of escaped surrogates are characters. Browsers escape emoji so."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def read_har(text: str) -> Pasted:
@@ -69,7 +76,8 @@ def _chosen(value: Any) -> tuple[Mapping[str, Any], tuple[str, ...]]:
 
 
 def _answers_json(entry: Mapping[str, Any]) -> bool:
-    content = (entry.get("response") or {}).get("content") or {}
+    response = entry.get("response")
+    content = response.get("content") if isinstance(response, Mapping) else None
     return "json" in str(content.get("mimeType", "")) if isinstance(content, Mapping) else False
 
 

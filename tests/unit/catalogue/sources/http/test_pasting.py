@@ -41,6 +41,12 @@ URL = "https://api.example.com/v1/orders"
         ),
         (f"/usr/bin/curl {URL} -o out.txt | jq . ; rm -rf /", Entered("GET", URL)),
         (f"curl {URL} $(touch /tmp/x) `id`", Entered("GET", URL)),
+        (f"curl -sX PATCH {URL} -sSLH 'X-A: 1'", Entered("PATCH", URL, "X-A: 1")),
+        (f"curl -sSGd a=1 {URL}#part", Entered("GET", f"{URL}?a=1")),
+        (
+            f"curl {URL} --data-raw $'\\ud83d\\ude00 \\ud800' -H 'content-type: text/plain'",
+            Entered("POST", URL, "", "text", "😀 \ufffd", "text/plain"),
+        ),
     ],
 )
 def test_curl_line_becomes_a_request(line: str, wanted: Entered) -> None:
@@ -49,12 +55,20 @@ def test_curl_line_becomes_a_request(line: str, wanted: Entered) -> None:
 
 @pytest.mark.parametrize(
     "secret", ["-u me:hunter2", "-b sid=hunter2", "-H 'Authorization: hunter2'", "-H 'X-API-Key: hunter2'",
-               "--oauth2-bearer hunter2", "-G -d token=hunter2"]
+               "--oauth2-bearer hunter2", "-G -d token=hunter2", "-sSu me:hunter2", "-sH 'Cookie: hunter2'",
+               "-H 'Ocp-Apim-Subscription-Key: hunter2'", "-H 'X-Auth-Key: hunter2'", "-H 'X-Auth: hunter2'",
+               "-G -d api%5Fkey=hunter2", "-G -d session_id=hunter2", "https://me:hunter2@api.example.com/a",
+               "'https://api.example.com/#access_token=hunter2'"]
 )  # fmt: skip
 def test_secret_of_a_curl_line_is_left_out(secret: str) -> None:
     pasted = read_pasted(f"curl {secret} {URL}")
     assert "hunter2" not in repr(pasted)
-    assert len(pasted.notes) == 1
+    assert len(pasted.notes) == ("#" not in secret)
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "X-Author", "X-Monkey", "X-Design"])
+def test_ordinary_header_of_a_curl_line_is_no_secret(name: str) -> None:
+    assert read_pasted(f"curl -H '{name}: a' {URL}").entered.headers == f"{name}: a"
 
 
 @pytest.mark.parametrize(
@@ -69,6 +83,8 @@ def test_secret_of_a_curl_line_is_left_out(secret: str) -> None:
         ("{", "Not valid JSON"),
         ("{}", "no request"),
         ('{"log": {"entries": []}}', "no entries"),
+        ('{"log": {"entries": [{"response": "x"}]}}', "no request"),
+        ('{"log": {"entries": [{"response": {"content": []}}]}}', "no request"),
         ("{" * 100_000, "Not valid JSON"),
     ],
 )
