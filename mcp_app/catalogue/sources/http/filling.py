@@ -11,7 +11,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 import orjson
 
@@ -131,14 +131,25 @@ def _refusal(plan: RequestPlan, problem: str) -> str:
 def _query(plan: RequestPlan, given: Mapping[str, Any]) -> str:
     fixed = plan.path.partition("?")[2]
     pairs = [fixed] if fixed else []
+    taken = {unquote_plus(pair.partition("=")[0]) for pair in fixed.split("&")}
+    taken |= {each.name for each in _at(plan, "query")}
     for each in _at(plan, "query"):
         if each.argument not in given:
             continue
         value = given[each.argument]
         if each.content:
             value = _json_text(value)
-        pairs += styles.query_pairs(each.name, value, each.style, each.explode, each.allow_reserved)
+        own = styles.query_pairs(each.name, value, each.style, each.explode, each.allow_reserved)
+        _check_names(each.argument, own, taken - {each.name})
+        pairs += own
     return "?" + "&".join(pairs) if pairs else ""
+
+
+def _check_names(argument: str, pairs: list[str], taken: set[str]) -> None:
+    """Refuse a member of an exploded object that would replace another part of the request."""
+    for pair in pairs:
+        if (name := unquote(pair.partition("=")[0])) in taken:
+            raise UnfitArgument(f"{argument}: the member {name[:100]!r} is another part of the request.")
 
 
 def _headers(plan: RequestPlan, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -148,9 +159,12 @@ def _headers(plan: RequestPlan, given: Mapping[str, Any]) -> Iterator[tuple[str,
             text = _json_text(value) if each.content else styles.header_text(value, each.explode)
             yield each.name, _header_value(each.argument, text)
     cookies: list[str] = []
+    taken = {each.name for each in _at(plan, "cookie")}
     for each in _at(plan, "cookie"):
         if each.argument in given:
-            cookies += styles.cookie_pairs(each.name, given[each.argument], each.explode)
+            own = styles.cookie_pairs(each.name, given[each.argument], each.explode)
+            _check_names(each.argument, own, taken - {each.name})
+            cookies += own
     if cookies:
         yield "Cookie", _header_value("cookies", "; ".join(cookies))
 

@@ -216,3 +216,23 @@ def test_idempotency_key_is_sent_if_it_is_switched_on() -> None:
     off, on = (plan(method="POST", idempotency_key=value) for value in (False, True))
     assert "Idempotency-Key" not in dict(filled(off, {}, idempotency_key="k").headers)
     assert dict(filled(on, {}, idempotency_key="k").headers)["Idempotency-Key"] == "k"
+
+
+@pytest.mark.requirement("INT-02")
+@pytest.mark.parametrize(
+    ("path", "parameters", "value"),
+    [
+        ("/orders?account=5", [at("query")], {"account": "6"}),
+        ("/orders?ac%63ount=5", [at("query")], {"account": "6"}),
+        ("/orders?x[account]=5", [at("query", style="deepObject")], {"account": "6"}),
+        ("/orders", [at("query"), {"argument": "account", "in": "query"}], {"account": "6"}),
+        ("/orders", [at("cookie"), {"argument": "account", "in": "cookie"}], {"account": "6"}),
+    ],
+)
+def test_member_of_an_object_does_not_replace_another_part(
+    path: str, parameters: list[Any], value: Any
+) -> None:
+    checked = plan(path=path, parameters=parameters)
+    with pytest.raises(UnfitArgument, match="another part of the request"):
+        filled(checked, {"account": "5", "x": value})
+    filled(checked, {"account": "5", "x": {"x": "6", "other": "7"}})
