@@ -15,7 +15,7 @@ from mcp_app.models import Credential
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MAX_ORIGINS: Final = 20
-_ANY: Final = Policy(ports=ANY_PORT)
+_ANY: Final = Policy(ports=ANY_PORT, max_url_characters=16_384)
 _NOT_HTTPS: Final = (
     "{}: use https. Without it, anybody on the way could read the secret. Plain http is possible for names "
     "and addresses of a private network only."

@@ -200,7 +200,11 @@ async def _usable(name: str, url: str) -> _Opened:
     if kept is None or time.monotonic() - kept.read_at > KEPT_SECONDS:
         kept = await aquery(_read, name)
         _opened[name] = kept
-    if checks.target_of(url).origin not in kept.origins:
+    try:
+        origin = checks.target_of(url).origin
+    except ValueError as error:
+        raise CredentialRefused(str(error)) from None
+    if origin not in kept.origins:
         raise CredentialRefused(f"The credential {name!r} is not bound to the origin of this request.")
     if kept.expires_at is not None and kept.expires_at <= clock.utcnow():
         raise CredentialRefused(f"The credential {name!r} has expired.")

@@ -391,3 +391,18 @@ def test_timeout_includes_the_request_for_a_token(api: WebApi) -> None:
     credential(api, "client_credentials", secret, token_url=f"{api.origin}/token")
     made(api, credential="shop", timeout=0.3)
     assert "no access token within 0.3 seconds" in text(call())
+
+
+@pytest.mark.requirement("INT-07")
+def test_long_address_is_sent_with_a_credential(api: WebApi) -> None:
+    credential(api)
+    made(api, credential="shop")
+    assert call({"id": "7", "note": "x" * 8_000})["structuredContent"]["target"].endswith("x" * 8_000)
+
+
+@pytest.mark.requirement("INT-07")
+def test_address_that_cannot_be_read_gets_no_credential(api: WebApi) -> None:
+    credential(api)
+    made(api, credential="shop")
+    assert "longer than 16384 characters" in text(call({"id": "7", "note": "x" * 20_000}))
+    assert api.requests == []

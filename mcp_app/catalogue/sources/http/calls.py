@@ -152,7 +152,10 @@ def _linked(received: Received, request: Request) -> Request | None:
     """Return the request for the link "next" (RFC 8288). A link to another server ends the pages."""
     for address, parameters in _LINK.findall(", ".join(v for k, v in received.headers if k == "link")):
         if _NEXT.search(parameters):
-            url = urljoin(request.url, address)
+            try:
+                url = urljoin(request.url, address)
+            except ValueError:  # The address has an invalid host.
+                return None
             return replace(request, url=url) if _same_origin(url, request.url) else None
     return None
 

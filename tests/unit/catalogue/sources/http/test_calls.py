@@ -307,3 +307,8 @@ async def test_pages_end_at_their_number_and_at_other_origins(api: WebApi) -> No
     assert (result["items"], result["complete"], len(api.requests)) == ([1, 1, 1], False, 3)
     api.says([1], 'Link: <https://evil.example/>; rel="next"')
     assert (await call(api, pages=pages)).structured == {"items": [1], "complete": True}
+
+
+async def test_malformed_link_ends_the_pages(api: WebApi) -> None:
+    api.answer = lambda heard: response(b"[1]", 'Link: <http://[>; rel="next"')
+    assert (await call(api, pages={"kind": "link"})).structured == {"items": [1], "complete": True}
