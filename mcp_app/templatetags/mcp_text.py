@@ -5,5 +5,8 @@ from django import template
 from mcp_app.interface import text
 
 register = template.Library()
+# HTML for elements.
 register.filter(text.visible)
 register.filter(text.visible_block)
+# Plain text for attributes and for elements without markup, such as ``option``.
+register.filter(text.marked)

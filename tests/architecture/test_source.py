@@ -23,6 +23,8 @@ FOLDER_MODULES = 18
 FUNCTION_LINES = 50
 VAGUE = {"utils", "util", "helpers", "helper", "manager", "managers", "misc", "common"}
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b|NotImplemented" + "Error")
+# A filter that returns HTML, in an attribute or in an element that shows its markup.
+HTML_AS_TEXT = re.compile(r"""(="[^"<>]*|<(option|title|textarea)[^>]*>[^<]*)\|visible""")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -54,6 +56,17 @@ def test_module_is_short_documented_and_finished(path: Path) -> None:
     assert text.count("\n") < FILE_LINES
     assert ast.get_docstring(tree_of(path)), "a module begins with one sentence: what it owns"
     assert not UNFINISHED.search(text)
+
+
+def test_attributes_and_options_contain_no_html() -> None:
+    templates = [path for name in ("mcp_app", "mcpsite") for path in (ROOT / name).rglob("*.html")]
+    found = [
+        f"{name_of(path)}: {match[0]}"
+        for path in templates
+        for match in HTML_AS_TEXT.finditer(path.read_text())
+    ]
+    assert len(templates) > 50
+    assert not found, "the filter marked returns plain text"
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in SOURCES}), ids=name_of)

@@ -61,7 +61,7 @@ print(json.dumps(secret))
 # A flood: a day of calls by others, then a thousand calls by a new key in this minute. The current counts of
 # other tasks are deleted first.
 FLOOD: Final = """
-import json, time
+import json
 from datetime import timedelta
 from django.contrib.auth import get_user_model
 from django.utils import timezone
@@ -73,10 +73,15 @@ key, secret = issue_api_key(user=eve, name="flood {hand}")
 CallerRollup.objects.filter(span=600, at__gte=timezone.now() - timedelta(hours=1)).delete()
 counted = callers.Callers()
 for principal, ago, calls in (("loopback", 7_200, 50), (f"user:{{eve.pk}}/key:{{key.pk}}", 0, 1_000)):
+    made = Message(
+        at=timezone.now() - timedelta(seconds=ago), method="tools/call", outcome="ok", duration_ms=1.0,
+        principal=principal, direction="in", kind="request", target="echo",
+    )
     for _ in range(calls):
-        made = Message(method="tools/call", outcome="ok", duration_ms=1.0, principal=principal)
-        counted.add(made, time.time() - ago)
+        counted.add(made, made.at.timestamp())
 callers.write(counted)
+# A caller without messages of the last minutes has stopped.
+made.save()
 print(json.dumps(secret))
 """
 
