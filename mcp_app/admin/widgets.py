@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.apps import apps
+from django.contrib import admin
 from django.contrib.auth.models import Group, Permission
 from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
@@ -16,6 +17,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
 from mcp_app.auth.membership import memberships
+from mcp_app.catalogue.access import EVERYONE
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, parse_json
 from mcp_app.interface.text import marked
 from mcp_app.protocol.scopes import ALL, descriptions_for
@@ -108,7 +110,9 @@ def _permission_choices(current: str) -> list[tuple[str, Any]]:
     rows = Permission.objects.select_related("content_type").order_by("content_type__app_label", "codename")
     for row in rows:
         app = row.content_type.app_label
-        groups.setdefault(app, []).append((f"{app}.{row.codename}", f"{app}.{row.codename}"))
+        name = f"{app}.{row.codename}"
+        if name == current or _is_useful(row):
+            groups.setdefault(app, []).append((name, f"{row.name} ({name})"))
     teams = [*Group.objects.order_by("name")]
     names = memberships(teams)
     members = [
@@ -120,7 +124,16 @@ def _permission_choices(current: str) -> list[tuple[str, Any]]:
         (f"Permissions of {app}", [row for row in named if row[0] not in known])
         for app, named in groups.items()
     ]
-    return [("", "every caller"), ("Members of a group", members), *others]
+    return [("", EVERYONE), ("Members of a group", members), *others]
+
+
+def _is_useful(permission: Permission) -> bool:
+    """Return False for Django's four permissions of a model without pages in the admin."""
+    model = permission.content_type.model_class()
+    if model is None:
+        return True
+    standard = {f"{action}_{model._meta.model_name}" for action in model._meta.default_permissions}
+    return admin.site.is_registered(model) or permission.codename not in standard
 
 
 class PermissionField(forms.ChoiceField):

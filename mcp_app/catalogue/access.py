@@ -21,6 +21,7 @@ from mcp_app.protocol.scopes import ADMIN, needed, widened
 
 EVERY: Final = Q()
 NOT_PUBLISHED: Final = "not published: it is a draft"
+EVERYONE: Final = "everyone"
 # The protocol method that uses an entry of each kind.
 METHODS: Final = {
     "tool": "tools/call",
@@ -96,9 +97,9 @@ def holder_of_group(group: Group) -> Holder:
 
 
 def holders_in_words(permission: str) -> str:
-    """Return a phrase that describes the callers with a permission, or every caller for ""."""
+    """Return a phrase that describes the callers with a permission, or ``EVERYONE`` for ""."""
     if not permission:
-        return "every caller"
+        return EVERYONE
     group = group_of(permission)
     if group is not None:
         return f"members of {marked(group.name)}"
@@ -158,17 +159,17 @@ def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) ->
         return AccessDecision(False, refused)
     scope = needed(METHODS[kind])
     if holder.scopes is not None and scope not in holder.scopes:
-        return AccessDecision(False, f"the key lacks the scope {scope}")
+        return AccessDecision(False, f"the key does not have the scope {scope}")
     permission = permission_of(entry)
     if not permission:
-        return AccessDecision(True, "open to every caller")
+        return AccessDecision(True, "everyone can use it")
     if permission in holder.permissions:
         if holder.is_superuser:
             return AccessDecision(True, "superusers have every permission")
         own = ", ".join(giver.name for giver in givers if giver.key in holder.groups)
         return AccessDecision(True, f"by the group {marked(own)}" if own else "own permission")
     if holder.scopes is not None and ADMIN not in holder.scopes and permission.startswith(OWN_PERMISSIONS):
-        lacking = f"the key lacks the scope {ADMIN}, without which {marked(permission)} does not count"
+        lacking = f"{marked(permission)} counts only for keys with the scope {ADMIN}"
         return AccessDecision(False, lacking)
     return AccessDecision(False, _lacking(permission, givers))
 
@@ -177,7 +178,7 @@ def _lacking(permission: str, givers: Sequence[Giver]) -> str:
     """Return the reason that a permission is missing, with the groups that would grant it."""
     group = named_after(permission, givers)
     others = ", ".join(giver.name for giver in givers if giver is not group)
-    lacks = f"is not a member of {marked(group.name)}" if group else f"lacks {marked(permission)}"
+    lacks = f"not a member of {marked(group.name)}" if group else f"no permission {marked(permission)}"
     return (
         f"{lacks}; these groups {'count as well' if group else 'have it'}: {marked(others)}"
         if others

@@ -43,7 +43,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='prompt',
             name='permission',
-            field=models.CharField(blank=True, help_text='Django permission (app_label.codename) that callers need. Empty: every caller.', max_length=200),
+            field=models.CharField(blank=True, help_text='Django permission (app_label.codename) that callers need. Empty: everyone.', max_length=200),
         ),
         migrations.AlterField(
             model_name='prompt',
@@ -88,7 +88,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='resource',
             name='permission',
-            field=models.CharField(blank=True, help_text='Django permission (app_label.codename) that callers need. Empty: every caller.', max_length=200),
+            field=models.CharField(blank=True, help_text='Django permission (app_label.codename) that callers need. Empty: everyone.', max_length=200),
         ),
         migrations.AlterField(
             model_name='resource',
@@ -123,7 +123,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='resourcetemplate',
             name='permission',
-            field=models.CharField(blank=True, help_text='Django permission (app_label.codename) that callers need. Empty: every caller.', max_length=200),
+            field=models.CharField(blank=True, help_text='Django permission (app_label.codename) that callers need. Empty: everyone.', max_length=200),
         ),
         migrations.AlterField(
             model_name='resourcetemplate',
@@ -188,7 +188,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='tool',
             name='permission',
-            field=models.CharField(blank=True, help_text='Django permission (app_label.codename) that callers need. Empty: every caller.', max_length=200),
+            field=models.CharField(blank=True, help_text='Django permission (app_label.codename) that callers need. Empty: everyone.', max_length=200),
         ),
         migrations.AlterField(
             model_name='tool',

@@ -39,7 +39,7 @@ class EntryRow(EditedRow):
     permission = models.CharField(
         max_length=200,
         blank=True,
-        help_text="Django permission (app_label.codename) that callers need. Empty: every caller.",
+        help_text="Django permission (app_label.codename) that callers need. Empty: everyone.",
     )
     icons = models.JSONField(
         default=list, blank=True, help_text="List of objects with src, mimeType and sizes."

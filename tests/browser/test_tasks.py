@@ -376,7 +376,7 @@ def _is_described(at: Operator, name: str, words: str) -> None:
 @task(5)
 def require_approval(at: Operator) -> None:
     at.follow("Tools", f"approve_{at.mine}")
-    at.hands.press(at.tab("Access"))
+    at.hands.press(at.tab("Who can use it"))
     at.hands.press(at.page.locator("#id_needs_approval"))
     at.press(at.button("Save"))
     expect(at.page.locator("body")).to_contain_text("was changed successfully")
@@ -416,7 +416,7 @@ def approve_three_calls_and_refuse_one(at: Operator) -> None:
 @task(5)
 def restrict_a_tool_to_a_group(at: Operator) -> None:
     at.follow("Tools", f"restrict_{at.mine}")
-    at.hands.press(at.tab("Access"))
+    at.hands.press(at.tab("Who can use it"))
     at.hands.choose(at.page.locator("#id_permission"), "members of Editors")
     at.press(at.button("Save"))
     row = at.page.locator("tr", has_text=f"restrict_{at.mine}")
@@ -429,10 +429,10 @@ def restrict_two_tools_to_a_group_at_once(at: Operator) -> None:
     names = [f"bulk_{at.mine}", f"team_{at.mine}"]
     for name in names:
         at.hands.press(at.page.locator("tr", has_text=name).locator("input.action-select"))
-    at.hands.choose(at.page.locator("select[name=action]"), "Set permission…")
+    at.hands.choose(at.page.locator("select[name=action]"), "Change who can use it…")
     at.press(at.page.locator("#changelist-form button[name=index]").first)
     at.hands.choose(at.page.locator("#id_permission"), "members of Editors")
-    at.press(at.button("Set permission"))
+    at.press(at.button("Change"))
     for name in names:
         expect(at.page.locator("tr", has_text=name)).to_contain_text("members of Editors")
     eventually(lambda: not set(names) - set(at.offered()), 20, "a superuser is offered them")
@@ -449,7 +449,7 @@ def see_that_a_member_can_use_a_tool(at: Operator) -> None:
 def see_that_other_users_cannot_use_a_tool(at: Operator) -> None:
     at.follow("Tools", f"editors_{at.mine}", "Who can use it")
     row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="eve", exact=True))
-    expect(row).to_contain_text("is not a member of Editors")
+    expect(row).to_contain_text("not a member of Editors")
 
 
 @task(2)
@@ -463,14 +463,14 @@ def see_the_tools_of_a_group(at: Operator) -> None:
 def see_why_somebody_cannot_use_a_tool(at: Operator) -> None:
     at.follow("Tools", f"secret_{at.mine}", "Who can use it")
     row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="eve", exact=True))
-    expect(row).to_contain_text("lacks auth.view_group")
+    expect(row).to_contain_text("no permission auth.view_group")
 
 
 @task(3)
 def see_what_a_person_does_not_see_and_why(at: Operator) -> None:
-    at.follow("Users", "eve", "Visible tools")
+    at.follow("Users", "eve", "Tools it can use")
     row = at.page.locator("tr", has_text=f"secret_{at.mine}")
-    expect(row).to_contain_text("lacks auth.view_group")
+    expect(row).to_contain_text("no permission auth.view_group")
 
 
 # One press selects the user of the key, for whom there is no default.

@@ -112,7 +112,7 @@ def rule_of(entry: Entry) -> str:
 
 def about_permission(request: HttpRequest) -> SafeString:
     """Return the help text of the permission field. It has a link to add a group if the user may do so."""
-    text = "Callers that may see and use it."
+    text = "Others do not see it."
     if not (admin.site.is_registered(Group) and request.user.has_perm("auth.add_group")):
         return format_html("{}", text)
     return with_window(text, "New group", reverse(f"{admin.site.name}:auth_group_add"), "permission")

@@ -114,8 +114,8 @@ class ToolAdmin(HttpToolPages, TransferPages, EntryAdmin):
         if permission_of(tool):
             return visible(rule_of(tool))
         if has_open_view(exposed):
-            return "every caller: neither the tool nor the view behind it requires a permission"
-        return "every caller, unless its code refuses them"
+            return "everyone: neither the tool nor its view requires a permission"
+        return "everyone, unless its code refuses them"
 
     @admin.display(description="runs")
     def shown_execution(self, tool: Tool) -> str:

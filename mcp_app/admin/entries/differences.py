@@ -32,7 +32,7 @@ _LABELS: Final = {
     for model in (Tool, Prompt, Resource, ResourceTemplate)
     for field in model._meta.get_fields()
     if isinstance(field, Field)
-}
+} | {"permission": "who can use it"}
 
 
 @dataclass(frozen=True, slots=True)

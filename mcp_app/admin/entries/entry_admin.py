@@ -139,7 +139,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
         if db_field.name == "permission":
             return PermissionField(
                 current=self._current_permission(request),
-                label="Permission",
+                label="Who can use it",
                 help_text=about_permission(request),
             )
         return super().formfield_for_dbfield(db_field, request, **kwargs)

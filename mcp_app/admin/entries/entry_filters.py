@@ -77,8 +77,8 @@ class EnabledFilter(YesNoFilter):
 class RestrictedFilter(YesNoFilter):
     """List filter: entries that require a permission."""
 
-    title, parameter_name = "permission", "restricted"
-    yes, no = "needs a permission", "open to every caller"
+    title, parameter_name = "who can use it", "restricted"
+    yes, no = "a group, or users with a permission", "everyone"
     matching = ~Q(permission="")
 
 

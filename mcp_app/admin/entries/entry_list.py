@@ -17,7 +17,7 @@ from mcp_app.admin.columns import time_column
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.switch import SwitchUndo, switch_button
 from mcp_app.admin.markup import badge, relative
-from mcp_app.catalogue.access import permission_of
+from mcp_app.catalogue.access import EVERYONE, permission_of
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.precedence import overlaid
 from mcp_app.database import clock
@@ -132,11 +132,11 @@ class EntryList(SwitchUndo):
             format_html(" {}", badge("draft", "warn")) if getattr(entry, "has_draft", False) else "",
         )
 
-    @admin.display(description="permission", ordering="permission")
+    @admin.display(description="who can use it", ordering="permission")
     def shown_permission(self, entry: Entry) -> SafeString:
         """Return a phrase that describes who may use the entry."""
         if not permission_of(entry):
-            return format_html('<span class="mcp-dim">{}</span>', "every caller")
+            return format_html('<span class="mcp-dim">{}</span>', EVERYONE)
         return visible(rule_of(entry))
 
     updated = time_column("updated", "updated_at")

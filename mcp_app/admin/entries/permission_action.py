@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.text import capfirst
 
 from mcp_app.admin.entries.callers import about_permission, rule_of
 from mcp_app.admin.entries.differences import faults
@@ -27,7 +28,7 @@ from mcp_app.interface.text import marked, visible
 
 MOST_AT_ONCE: Final = 500
 CONFIRMED: Final = "permission_chosen"
-# The preselected choice. Otherwise, one careless click would open all selected entries to every caller.
+# The preselected choice. Otherwise, one careless click would open all selected entries to everyone.
 UNCHOSEN: Final = "?"
 Entry = Any
 
@@ -38,7 +39,7 @@ class PermissionForm(forms.Form):
     def __init__(self, request: HttpRequest, data: Any = None) -> None:
         super().__init__(data)
         field: Any = PermissionField(
-            label="Permission", initial=UNCHOSEN, help_text=about_permission(request)
+            label="Who can use it", initial=UNCHOSEN, help_text=about_permission(request)
         )
         field.choices = [(UNCHOSEN, "Choose…"), *field.choices]
         self.fields["permission"] = field
@@ -47,16 +48,16 @@ class PermissionForm(forms.Form):
         """Return the permission. Raises ValidationError if the user chose none."""
         chosen: str = self.cleaned_data["permission"]
         if chosen == UNCHOSEN:
-            raise ValidationError("Choose who may use them.")
+            raise ValidationError("Choose who can use them.")
         return chosen
 
 
 class PermissionAction(SwitchUndo):
-    """The action "Set permission…". For users who may not publish, it saves drafts."""
+    """The action "Change who can use it…". For users who may not publish, it saves drafts."""
 
     kind: ClassVar[str]
 
-    @admin.action(description="Set permission…", permissions=["change"])
+    @admin.action(description="Change who can use it…", permissions=["change"])
     def set_permission(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Show the page that asks for the permission, or set the permission chosen on that page."""
         entries = list(queryset[: MOST_AT_ONCE + 1])
@@ -81,7 +82,7 @@ class PermissionAction(SwitchUndo):
 
     def _ask(self, request: HttpRequest, form: PermissionForm, entries: list[Entry]) -> HttpResponse:
         context = {
-            **self.object_context(request, f"Set permission of {self._counted(len(entries))}"),
+            **self.object_context(request, f"Change who can use {self._counted(len(entries))}"),
             "form": form,
             "rows": [
                 (entry.pk, visible(getattr(entry, entry.KEY)), rule_of(entry), _stated(entry))
@@ -98,7 +99,8 @@ class PermissionAction(SwitchUndo):
         wanted = [(entry, permission) for entry in entries]
         changed = set_permissions(wanted=wanted, actor=request.user, why=why)
         heard = "Clients are notified now." if changed else "Nothing was changed."
-        text = f"Permission set on {self._counted(changed)}: {holders_in_words(permission)}. {heard}"
+        who = capfirst(holders_in_words(permission))
+        text = f"{who} can use {self._counted(changed)}. {heard}" if changed else heard
         self.show_undoable(request, text, changed=changed > 0)
 
     def _draft_all(self, request: HttpRequest, entries: Iterable[Entry], permission: str, why: str) -> None:
@@ -110,7 +112,7 @@ class PermissionAction(SwitchUndo):
                     saved += _saved_draft(request.user, entry, permission, why)
                 except ValidationError as error:
                     raise ValidationError(f"{marked(entry)}: {' '.join(error.messages)}") from error
-        then = "Clients do not see the permission until they are published."
+        then = "They take effect when they are published."
         self.message_user(request, f"Drafts saved: {saved}. {then}", messages.SUCCESS)
 
     def _counted(self, number: int) -> str:

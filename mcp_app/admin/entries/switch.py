@@ -102,7 +102,7 @@ class SwitchUndo(ModelAdmin[Any]):
         except ValidationError as error:
             return self._not_undone(request, f"Nothing was undone. {marked(' '.join(error.messages))}")
         what = marked(rows[0]) if len(rows) == 1 else f"{len(rows)} {self.opts.verbose_name_plural}"
-        restored = f"Permission restored: {what}. Clients are notified now."
+        restored = f"Who can use {what} is as before. Clients are notified now."
         text = f"Undone. {switched(what, rows[0].enabled, told=True) if action in SWITCHES else restored}"
         if asks_for_json(request):
             return JsonResponse(as_switched(rows[0], text))

@@ -44,7 +44,7 @@ KINDS: Final[dict[str, tuple[str, Any, str]]] = {
     "resource": ("Resources", Resource, "uri"),
     "template": ("Resource templates", ResourceTemplate, "uri_template"),
 }
-SHOWN: Final = {"": "All", "no": "Not visible", "yes": "Visible"}
+SHOWN: Final = {"": "All", "no": "Cannot use", "yes": "Can use"}
 
 
 class EntryVisibility(NamedTuple):
@@ -85,9 +85,7 @@ def person(request: HttpRequest, pk: str) -> HttpResponse:
     kept = {"key": str(key.pk) if key else "", "kind": kind, "show": show, "q": asked}
     context: dict[str, Any] = {
         **admin.site.each_context(request),
-        "title": f"Visible to {name}"
-        if key is None
-        else f"Visible to {name} with the key {marked(key.name)}",
+        "title": f"What {name} can use" + (f" with the key {marked(key.name)}" if key else ""),
         "seen": sum(row.can for row in rows),
         "of": len(rows),
         "what": KINDS[kind][0].lower(),

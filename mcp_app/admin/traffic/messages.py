@@ -10,6 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.text import capfirst
 
 from mcp_app.admin.base import RowPageAdmin
 from mcp_app.admin.callers.links import caller_of
@@ -196,6 +197,6 @@ def _refused_tool(message: Message, user: Any) -> dict[str, str]:
     if tool is None:
         return {}
     obstacle = obstacle_of(tool)
-    why = f"it is not available to any user: {obstacle}" if obstacle else f"it is offered to {rule_of(tool)}"
-    said = f"There is a tool {marked(tool.name)}, which was not offered to this caller; {why}."
+    why = f"No client can use it: {obstacle}" if obstacle else f"{capfirst(rule_of(tool))} can use it"
+    said = f"There is a tool {marked(tool.name)}, but this user could not use it. {why}."
     return {"tool_url": reverse("admin:mcp_app_tool_change", args=[tool.pk]), "refused_tool": said}

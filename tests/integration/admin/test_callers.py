@@ -70,7 +70,7 @@ def test_renamed_group_is_shown_by_its_new_name(root: Client, seeded: Seed) -> N
     held = [*editors.permissions.values_list("pk", flat=True)]
     root.post(change, {"name": "Authors", "members": [seeded.viewer.pk], "permissions": held})
     text = root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
-    assert "<p>Offered to members of Authors.</p>" in text
+    assert "<p>Members of Authors can use it.</p>" in text
     assert "members of Authors" in root.get(page("tool", "changelist")).content.decode()
     # The form lists the stored permission once and keeps it.
     form = root.get(page("tool", "change", seeded.echo.pk)).context["adminform"].form
@@ -115,7 +115,7 @@ def test_other_permissions_are_not_memberships(said: str) -> None:
 
 
 def test_callers_page_lists_users_with_reasons(root: Client, seeded: Seed) -> None:
-    assert _callers(root, seeded.echo)["outsider"] == (True, "open to every caller")
+    assert _callers(root, seeded.echo)["outsider"] == (True, "everyone can use it")
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(seeded.viewer)
     name = membership_of(editors)
@@ -124,13 +124,13 @@ def test_callers_page_lists_users_with_reasons(root: Client, seeded: Seed) -> No
     found = _callers(root, seeded.echo)
     assert found["viewer"] == (True, "by the group Editors")
     assert found["root"] == (True, "superusers have every permission")
-    assert found["outsider"] == (False, "is not a member of Editors")
+    assert found["outsider"] == (False, "not a member of Editors")
     assert list(_callers(root, seeded.echo, q="OUTS")) == ["outsider"]
     text = root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
-    assert "<p>Offered to members of Editors.</p>" in text
+    assert "<p>Members of Editors can use it.</p>" in text
     Group.objects.filter(pk=editors.pk).update(name="Authors")
     Group.objects.create(name="Guests").permissions.add(*editors.permissions.all())
-    said = "is not a member of Authors; these groups count as well: Guests"
+    said = "not a member of Authors; these groups count as well: Guests"
     assert _callers(root, seeded.echo)["outsider"] == (False, said)
     seeded.viewer.is_active = False
     seeded.viewer.save()
@@ -138,7 +138,7 @@ def test_callers_page_lists_users_with_reasons(root: Client, seeded: Seed) -> No
     services.set_enabled(entries=[seeded.echo], enabled=False, actor=None)
     assert set(_callers(root, seeded.echo).values()) == {(False, "it is disabled")}
     text = root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
-    assert ">Not offered to any caller: it is disabled. Otherwise offered to members of Authors" in text
+    assert ">No client can use it: it is disabled. Otherwise, members of Authors can use it" in text
 
 
 def test_preset_inherits_the_callers_of_its_tool(root: Client, seeded: Seed) -> None:
@@ -150,7 +150,7 @@ def test_preset_inherits_the_callers_of_its_tool(root: Client, seeded: Seed) -> 
         actor=None, name="echo_hello", preset_of=seeded.echo, fixed_arguments={"text": "hello"}
     )
     text = root.get(page("tool", "callers", preset.pk)).content.decode()
-    assert "<p>Offered to members of Editors.</p>" in text
+    assert "<p>Members of Editors can use it.</p>" in text
     can = {name: can for name, (can, _) in _callers(root, preset).items()}
     assert can[seeded.viewer.get_username()]
     assert not can[seeded.outsider.get_username()]
@@ -305,7 +305,7 @@ def test_placeholder_keeps_line_breaks_and_marks_hidden_characters(root: Client,
 def test_group_created_beside_the_field_is_selected_by_its_id(root: Client, seeded: Seed) -> None:
     form = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
     assert 'id="add_id_permission"' in form
-    assert "Callers that may see and use it." in form
+    assert "Others do not see it." in form
     editors = Group.objects.create(name="Editors")
     _restrict(root, seeded.echo, str(editors.pk))
     seeded.echo.refresh_from_db()
@@ -323,7 +323,7 @@ def test_viewer_sees_effective_texts_callers_and_missing_permissions(
     text = viewer.get(page("tool", "change", seeded.echo.pk)).content.decode()
     assert "You can view this tool but not change it." in text
     assert "<code>mcp_app.change_tool</code>" in text
-    assert "<p>Offered to members of Cashiers &amp; co.</p>" in text
+    assert "<p>Members of Cashiers &amp; co can use it.</p>" in text
     assert "<code>auth.view_user</code>" in text
     assert membership_of(group) not in text
     # The effective description comes from code: once as clients see it, once in the definition.
@@ -351,7 +351,7 @@ def test_unknown_tool_error_links_the_restricted_tool(
         return page("message", "change", row.pk)
 
     text = viewer.get(message("echo")).content.decode()
-    said = "There is a tool echo, which was not offered to this caller; it is offered to members of Cashiers."
+    said = "There is a tool echo, but this user could not use it. Members of Cashiers can use it."
     assert said in text
     assert f'href="{page("tool", "change", seeded.echo.pk)}">View tool</a>' in text
     assert "There is a tool" not in viewer.get(message("nonsense")).content.decode()

@@ -330,7 +330,7 @@ def test_tool_page_names_clients_that_refuse_the_schema(root: Client, seeded: Se
 def test_tool_page_shows_who_may_call_it(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
     def shown() -> str:
         text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
-        found = re.search(r">\s*(users with .*?</bdi>|every caller: [^<]*|every caller, [^<]*?)\s*<", text)
+        found = re.search(r">\s*(users with .*?</bdi>|everyone: [^<]*|everyone, [^<]*?)\s*<", text)
         return re.sub("<.*?>", "", found[1]) if found else ""
 
     class Echo(ViewSet):
@@ -339,11 +339,11 @@ def test_tool_page_shows_who_may_call_it(root: Client, seeded: Seed, monkeypatch
         def list(self, request: object) -> None:
             """Do nothing."""
 
-    assert shown() == "every caller, unless its code refuses them"
+    assert shown() == "everyone, unless its code refuses them"
     Tool.objects.filter(pk=seeded.echo.pk).update(name="echo_list")
     with registry.isolated():
         expose.viewset(Echo, actions=["list"])
-        assert shown().startswith("every caller: neither")
+        assert shown().startswith("everyone: neither")
         Tool.objects.filter(pk=seeded.echo.pk).update(permission="auth.view_user")
         assert shown() == "users with the permission auth.view_user"
 

@@ -59,10 +59,10 @@ def editors(*members: Any) -> tuple[Group, str]:
 
 def test_every_page_gives_the_same_reason(root: Client, seeded: Seed) -> None:
     _, permission = editors(seeded.viewer)
-    assert everywhere(root, seeded.echo, seeded.outsider) == (True, "open to every caller")
+    assert everywhere(root, seeded.echo, seeded.outsider) == (True, "everyone can use it")
     store(seeded.echo, permission=permission)
     assert everywhere(root, seeded.echo, seeded.viewer) == (True, "by the group Editors")
-    lacks = "is not a member of Editors"
+    lacks = "not a member of Editors"
     assert everywhere(root, seeded.echo, seeded.outsider) == (False, lacks)
     assert everywhere(root, seeded.echo, seeded.root) == (True, "superusers have every permission")
     own = Permission.objects.get(codename=permission.partition(".")[2])
@@ -80,7 +80,7 @@ def test_every_page_gives_the_same_reason(root: Client, seeded: Seed) -> None:
 
 def test_missing_unknown_permission_is_named(root: Client, seeded: Seed) -> None:
     store(seeded.echo, permission="nowhere.to_be_found")
-    assert everywhere(root, seeded.echo, seeded.viewer) == (False, "lacks nowhere.to_be_found")
+    assert everywhere(root, seeded.echo, seeded.viewer) == (False, "no permission nowhere.to_be_found")
 
 
 def test_preset_of_a_disabled_tool_is_available_to_no_user(root: Client, seeded: Seed) -> None:
@@ -99,12 +99,12 @@ def test_draft_entry_is_reported_as_not_published(root: Client, seeded: Seed) ->
 @pytest.mark.parametrize(
     ("changed", "permission", "why"),
     [
-        ({"scopes": BASIC}, "", (True, "open to every caller")),
-        ({"scopes": "mcp mcp:prompts"}, "", (False, "the key lacks the scope mcp:tools")),
+        ({"scopes": BASIC}, "", (True, "everyone can use it")),
+        ({"scopes": "mcp mcp:prompts"}, "", (False, "the key does not have the scope mcp:tools")),
         (
             {"scopes": BASIC},
             "mcp_app.view_message",
-            (False, "the key lacks the scope mcp:admin, without which mcp_app.view_message does not count"),
+            (False, "mcp_app.view_message counts only for keys with the scope mcp:admin"),
         ),
         ({"scopes": "mcp:admin"}, "mcp_app.view_message", (True, "superusers have every permission")),
         ({"revoked_at": timezone.now()}, "", (False, "the key is revoked")),
@@ -200,7 +200,7 @@ def test_bench_hides_groups_without_the_view_user_permission(client_of: ClientOf
     needed = Permission.objects.filter(codename__in=["view_tool", "try_entries"])
     seeded.viewer.user_permissions.set(needed)
     told = client_of("viewer").post(page("tool", "try_token", seeded.echo.pk), {"user": ""}).json()
-    assert told["why"] == f"viewer cannot use it: lacks {permission}."
+    assert told["why"] == f"viewer cannot use it: no permission {permission}."
 
 
 def test_person_page_escapes_entry_and_group_names(root: Client, seeded: Seed) -> None:

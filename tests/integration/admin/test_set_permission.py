@@ -1,4 +1,4 @@
-"""The list action "Set permission…": one revision after a confirmation, or drafts to be published."""
+"""The list action "Change who can use it…": one revision after a confirmation, or drafts to be published."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_permission_of_several_tools_is_one_revision_with_an_undo(root: Client, 
     assert {(each.why, each.actor) for each in changes} == {("Interns", seeded.root)}
     assert AuditEvent.objects.filter(action=f"catalogue.{PERMISSION_SET}").count() == 2
     answer = press_undo(root, offered(answer))
-    assert "Undone. Permission restored: 2 tools." in said(answer)
+    assert "Undone. Who can use 2 tools is as before." in said(answer)
     assert permissions(*tools) == ["", ""]
 
 

@@ -137,7 +137,9 @@ class HttpToolForm(forms.Form):
         credential: Any = self.fields["credential"]
         credential.choices = [("", "none"), *_credentials(user, entry)]
         permission = PermissionField(
-            current=entry.permission if entry else "", label="Permission", help_text="Who may call the tool."
+            current=entry.permission if entry else "",
+            label="Who can use it",
+            help_text="Others do not see it.",
         )
         self.fields["permission"] = permission
         if entry is not None:
