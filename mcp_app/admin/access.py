@@ -89,7 +89,7 @@ class ApiKeyForm(IssuedForm[ApiKey]):
         parts = (
             getattr(self.fields["expires_at"].widget, "widgets", ()) if "expires_at" in self.fields else ()
         )
-        for name, part in zip(("End: date", "End: time"), parts, strict=False):
+        for name, part in zip(("Expires: date", "Expires: time"), parts, strict=False):
             part.attrs["aria-label"] = name
 
     def clean_expires_at(self) -> datetime | None:
@@ -123,7 +123,7 @@ def list_states() -> dict[str, Q]:
 
 
 class KeyStateFilter(StateFilter):
-    """List filter by state: active, ends soon, expired, revoked."""
+    """List filter by state: active, expires soon, expired, revoked."""
 
     states = staticmethod(list_states)
 
@@ -145,7 +145,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     actions = ("revoke_keys",)
     change_form_template = "mcp_admin/revocable_form.html"
     entered_fields = ("user", "name", "scopes", "lifetime", "expires_at")
-    issued_title = "API key issued"
+    issued_title = "API key added"
     issued_template = "mcp_admin/key_issued.html"
     shown_fields = (
         "shown_name",
@@ -327,7 +327,7 @@ def _about_old(key: ApiKey, work: EndedWork) -> SafeString:
     name = visible(f"{key.prefix}…")
     if key.usable:
         return format_html("The old key {} stays valid until {}.", name, moment(key.expires_at))
-    return format_html("The old key {} ended. {}", name, work)
+    return format_html("The old key {} has expired. {}", name, work)
 
 
 def _about_users(site: str) -> SafeString:

@@ -307,13 +307,13 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     def end_connections(self, request: HttpRequest, queryset: QuerySet[Connection]) -> None:
         """End each selected connection."""
         live = [connection for connection in queryset.select_related("user", "client") if connection.live]
-        work = end_each(live, "ended by an operator", actor=request.user)
+        work = end_each(live, "ended by an administrator", actor=request.user)
         self.message_user(request, f"OAuth connections ended: {len(live)}. {work}".rstrip(), messages.SUCCESS)
 
     @object_button("end", "end")
     def end_one(self, request: HttpRequest, connection: Connection) -> None:
         """End one connection."""
-        work = end(connection, "ended by an operator", actor=request.user)
+        work = end(connection, "ended by an administrator", actor=request.user)
         self.message_user(request, f"OAuth connection ended. {work}".rstrip(), messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def _ending_keys(request: HttpRequest) -> Iterator[Reason]:
     if not request.user.has_perm("mcp_app.view_apikey"):
         return
     if number := ending_keys()[:MOST_COUNTED].count():
-        text = _counted(number, "API key ends", "API keys end") + f" within {KEY_ENDS_WITHIN.days} days"
+        text = _counted(number, "API key expires", "API keys expire") + f" within {KEY_ENDS_WITHIN.days} days"
         yield Reason(text, f"{_page('apikey')}?{urlencode({'state': ENDS_SOON})}")
 
 

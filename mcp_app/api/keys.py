@@ -92,7 +92,7 @@ class KeyReplacement(InputSerializer):
     old_key_ends = serializers.ChoiceField(
         choices=tuple(OLD_KEY_ENDS),
         default="now",
-        help_text="When the old key ends: now, or after one or 24 hours. An earlier expiry still applies.",
+        help_text="When the old key expires: now, or after one or 24 hours. An earlier expiry still applies.",
     )
 
 
@@ -173,7 +173,7 @@ def _owner(asking: Any, name: str | None) -> Any:
         return asking
     if not asking.is_superuser:
         # Denied before the look-up, so that the response does not reveal which users exist.
-        raise PermissionDenied("Only superusers can create API keys for other users.")
+        raise PermissionDenied("Only superusers can add API keys for other users.")
     users = get_user_model()
     owner = users._default_manager.filter(**{users.USERNAME_FIELD: name}).first()
     if owner is None:

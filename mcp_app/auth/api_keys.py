@@ -45,7 +45,7 @@ EXPIRED_WITHIN: Final = timedelta(days=1)
 # Warning period before a key expires, long enough to issue and distribute a new key.
 KEY_ENDS_WITHIN: Final = timedelta(days=14)
 # The label of keys within that period, in lists.
-ENDS_SOON: Final = "ends soon"
+ENDS_SOON: Final = "expires soon"
 NEVER_ENDS: Final = "A key that never expires gives access to anyone who has a copy, until it is revoked."
 
 
@@ -118,7 +118,7 @@ def _check_new_key(
 ) -> None:
     # A key has its user's permissions, so a key for another user would extend the permissions of the actor.
     if actor is not None and not actor.is_superuser and actor.pk != user.pk:
-        raise PermissionDenied("Only superusers issue keys for others.")
+        raise PermissionDenied("Only superusers can add keys for others.")
     errors: dict[str, list[str]] = {}
     if not name or len(name) > MAX_NAME:
         errors["name"] = [f"Must have 1 to {MAX_NAME} characters."]
@@ -162,7 +162,7 @@ def replace_api_key(*, key: ApiKey, old_key_ends: str, actor: Any = None) -> tup
     with transaction.atomic():
         old = ApiKey.objects.select_for_update(of=("self",)).select_related("user").get(pk=key.pk)
         if old.revoked_at is not None:
-            raise ValidationError("This key is revoked. Issue a new one.")
+            raise ValidationError("This key is revoked. Add a new one.")
         new, secret = issue_api_key(
             user=old.user,
             name=old.name,

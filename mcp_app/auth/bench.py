@@ -87,11 +87,11 @@ def bench_key(actor_id: Any, user_id: Any) -> str:
 def _refusal(actor: Any, user: Any) -> str:
     """Return the reason why ``actor`` may not act as ``user``, or ""."""
     if not (actor.is_active and getattr(actor, "is_staff", False) and actor.has_perm(TRY)):
-        return "You may not try entries."
+        return "You may not run entries."
     if user.pk == actor.pk:
         return ""
     if not actor.has_perm(TRY_AS_OTHERS):
-        return "You may not try entries as another user."
+        return "You may not run entries as another user."
     if not user.is_active:
         return "That user is not active."
     if getattr(user, "is_superuser", False) and not getattr(actor, "is_superuser", False):
@@ -101,4 +101,4 @@ def _refusal(actor: Any, user: Any) -> str:
 
 def _name(actor: Any, user: Any) -> str:
     name: str = user.get_username()
-    return name if user.pk == actor.pk else f"{name} (tried by {actor.get_username()})"
+    return name if user.pk == actor.pk else f"{name} (run by {actor.get_username()})"

@@ -34,7 +34,7 @@ class CallerName(NamedTuple):
     def __str__(self) -> str:
         name = f"{self.actor} as {self.user}" if self.actor else self.user
         name += f"{BETWEEN}{self.credential}" if self.credential else ""
-        return f"{name} (bench)" if self.is_bench else name
+        return f"{name} (test bench)" if self.is_bench else name
 
 
 def principal_names(principals: Iterable[str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ def _authorization() -> dict[str, Any]:
     key = {"description": "An API key of this server", "isRequired": True, "isSecret": True}
     return {
         "name": "Authorization",
-        "description": "An API key, issued by an administrator of the server",
+        "description": "An API key of this server, from an administrator",
         "value": "Bearer {api_key}",
         "isRequired": True,
         "isSecret": True,

@@ -25,7 +25,7 @@ def readable(_: Installation) -> Iterator[Finding]:
 def expiring(_: Installation) -> Iterator[Finding]:
     """Report keys that expire soon. After that, their clients can no longer connect."""
     soon = _usable().filter(expires_at__lte=clock.utcnow() + EXPIRES_WITHIN)
-    remedy = "Issue new ones in the admin before then."
+    remedy = "Replace them in the admin before then."
     yield _finding("keys.expiring", soon, f"expire within {EXPIRES_WITHIN.days} days", remedy)
 
 

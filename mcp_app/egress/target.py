@@ -89,7 +89,7 @@ def _host(url: httpx2.URL) -> str:
 
 def _inside(target: Target, policy: Policy) -> EgressRefused:
     """Return the refusal of a target that is private or unknown."""
-    remedy = "Addresses in a private network can only be reached when an operator allows them."
+    remedy = "Addresses in a private network can only be reached when an administrator allows them."
     if policy.allow_setting:
         remedy = f"An address in a private network can only be reached if {policy.allow_setting} names it."
     if parse(target.host) is not None:

@@ -56,7 +56,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
     if not reason:
         raise DecisionRefused("Enter a reason. The caller sees it.")
     call = record(_open(call_id))
-    answer = stored_answers.failed(call, f"{call.tool} was refused by an operator: {reason}")
+    answer = stored_answers.failed(call, f"{call.tool} was refused by an administrator: {reason}")
     with transaction.atomic():
         if not pending_approvals.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
             raise DecisionRefused(_late_message(call_id))

@@ -56,7 +56,7 @@ OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
 REQUEST_ID = 1
 # Number of calls cancelled in one transaction. On SQLite, no other process can write meanwhile.
 CANCEL_SLICE = 200
-KEY_ENDED = "its API key ended"
+KEY_ENDED = "its API key expired or was revoked"
 # The key in a call's meta under which the digest of the API request is stored.
 ASKED = "asked"
 KEY_REUSED = "This key was used for another call: use a new one."
@@ -86,7 +86,7 @@ class RetryRefused(Exception):
         self.retry_after = retry_after
 
 
-def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an operator") -> bool:
+def cancel_call(*, call_id: UUID, actor: Any, reason: str = "cancelled by an administrator") -> bool:
     """Stop a waiting or running call (R8).
 
     Return False if the call has finished. A waiting call ends at once. The worker of a running call is
@@ -139,7 +139,7 @@ def end_work_of(which: Q, principal: str, actor: Any) -> EndedWork:
 
 
 def cancel_request(
-    *, session_id: str, request_id: str | int, actor: Any, reason: str = "stopped by an operator"
+    *, session_id: str, request_id: str | int, actor: Any, reason: str = "cancelled by an administrator"
 ) -> bool:
     """Stop the work for a request of a session in any process.
 

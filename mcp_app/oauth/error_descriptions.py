@@ -69,7 +69,7 @@ _OTHERWISE: Final = {
     (
         "server_error",
         "",
-    ): "The server could not process the request. Try again, or ask an operator to check the log.",
+    ): "The server could not process the request. Try again, or ask an administrator to check the log.",
 }
 
 

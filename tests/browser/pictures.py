@@ -117,7 +117,7 @@ def _stills(page: Page, base: str, claude: Mcp, cursor: Mcp) -> None:
     _keep(page, "tool-form")
     go("/admin/mcp_app/tool/")
     page.locator("#result_list a", has_text="calculate").first.click()
-    page.get_by_role("link", name="Try it").click()
+    page.get_by_role("link", name="Test bench").click()
     page.wait_for_function(DRAWN)
     page.locator("[data-bench-fields] input, [data-bench-fields] textarea").first.fill("(2 + 3) * 4 ** 2 / 7")
     page.get_by_role("button", name="Run", exact=True).click()

@@ -147,7 +147,7 @@ def test_refusal_requires_a_reason_that_the_client_receives(
     page.fill("#mcp-reason", "Not during <b>stocktaking</b>")
     page.get_by_role("button", name="Refuse").click()
     expect(page.locator("[data-live-state]")).to_have_text("refused")
-    assert asking.text() == "count was refused by an operator: Not during <b>stocktaking</b>"
+    assert asking.text() == "count was refused by an administrator: Not during <b>stocktaking</b>"
     assert asking.result.is_error
     visitor.drawn()
     picture(page, f"approval-refused-{scheme}-{width}")
@@ -180,7 +180,7 @@ def test_refusing_in_the_row_keeps_the_column_widths(
     reason.fill("not today")
     asked.get_by_role("button", name="Refuse", exact=True).click()
     expect(page.locator("body")).to_contain_text("The call of count by")
-    assert asking.text() == "count was refused by an operator: not today"
+    assert asking.text() == "count was refused by an administrator: not today"
     assert visitor.trouble == []
 
 
@@ -248,7 +248,7 @@ def test_keys_move_between_calls_and_decide(server: LiveServer, open_page: Visit
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(cards).to_have_count(1)
-    assert asked[2].text() == "count was refused by an operator: a jar of r and k"
+    assert asked[2].text() == "count was refused by an administrator: a jar of r and k"
     page.get_by_role("button", name="Approve count").click()
     assert asked[1].text() == "counted to 2"
     expect(page.locator("[data-empty-queue]")).to_be_visible()

@@ -97,7 +97,7 @@ def test_call_is_cancelled_and_retried_by_buttons(counting: str, open_page: Visi
     # The page polls once more when the call has ended, and then stops.
     expect(page.locator("[data-live-state]")).to_have_text("cancelled", timeout=10_000)
     expect(page.locator("[data-live]")).to_have_count(0)
-    expect(page.locator("body")).to_contain_text("stopped by an operator (root)")
+    expect(page.locator("body")).to_contain_text("cancelled by an administrator (root)")
     expect(page.locator("[data-unsent]")).to_have_count(0)
     page.get_by_role("button", name="Retry as a new call").click()
     expect(page.locator("body")).to_contain_text("This is the new call.")

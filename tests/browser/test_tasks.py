@@ -271,7 +271,7 @@ def tell_two_crashes_of_one_tool_apart(at: Operator) -> None:
 
 @task(6)
 def make_a_preset(at: Operator) -> None:
-    at.follow("Tools", "count", "Make a preset")
+    at.follow("Tools", "count", "Add preset")
     at.hands.write(at.page.locator("#id_name"), f"three_{at.mine}")
     editor = at.page.locator(".mcp-json-field:has(#id_fixed_arguments) .cm-content")
     at.hands.write(editor, '{"to": 3}')
@@ -476,7 +476,7 @@ def see_what_a_person_does_not_see_and_why(at: Operator) -> None:
 # One press selects the user of the key, for whom there is no default.
 @task(4)
 def issue_a_key_that_ends(at: Operator) -> None:
-    at.press(at.link("Issue an API key"))
+    at.press(at.link("Add API key"))
     at.hands.choose(at.page.locator("#id_user"), "root")
     at.hands.write(at.page.locator("#id_name"), f"new {at.mine}")
     expect(at.page.locator("#id_lifetime")).to_have_value("90")
@@ -497,7 +497,7 @@ def replace_a_leaked_key(at: Operator) -> None:
     at.follow("API keys", f"leaked {at.mine}", "Replace key…")
     at.press(at.button("Replace key"))
     expect(at.page.locator("#mcp-secret")).to_contain_text("mcp_")
-    expect(at.page.locator("[data-old-key]")).to_contain_text("ended")
+    expect(at.page.locator("[data-old-key]")).to_contain_text("expired")
 
 
 @task(3)
@@ -551,7 +551,7 @@ def see_what_each_worker_does(at: Operator) -> None:
 
 @task(2)
 def examine_the_installation(at: Operator) -> None:
-    at.follow("Run checks")
+    at.follow("Doctor")
     at.hands.press(at.button("Run checks"))
     expect(at.page.locator("[data-doctor-result]")).to_be_visible(timeout=SLOW)
 

@@ -67,7 +67,7 @@ def test_pending_approval_survives_and_is_answered_after_decision(
         caller.join()
         assert caller.answered, caller.nonce
     assert cluster.history.of("r27-yes", "answer")
-    assert "was refused by an operator: because" in cluster.history.of("r27-no", "error")[0].text
+    assert "was refused by an administrator: because" in cluster.history.of("r27-no", "error")[0].text
     cluster.check(Promise(most_starts=1, complete=False))
     assert {line.nonce for line in cluster.lines()} == {"r27-yes"}
 

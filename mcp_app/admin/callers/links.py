@@ -62,7 +62,7 @@ def caller_of(user: Any, principal: str) -> Caller:
 def pages_of(user: Any, principal: str) -> list[tuple[str, str]]:
     """Return titles and addresses of the lists that show what one principal did."""
     found = (
-        ("Messages", messages_page(user, principal=principal)),
+        ("Log", messages_page(user, principal=principal)),
         ("Figures", figures_page(user, principal=principal)),
         ("Sessions", sessions_page(user, q=principal)),
     )
@@ -72,7 +72,7 @@ def pages_of(user: Any, principal: str) -> list[tuple[str, str]]:
 def pages_of_user(user: Any, name: str) -> list[tuple[str, str]]:
     """Return titles and addresses of the lists of a user's traffic and credentials, by login name."""
     found = (
-        ("Messages", messages_page(user, q=term_of("user", name))),
+        ("Log", messages_page(user, q=term_of("user", name))),
         ("Sessions", sessions_page(user, q=name)),
         ("API keys", keys_page(user, q=name)),
         ("OAuth connections", connections_page(user, q=name)),
@@ -90,7 +90,7 @@ def linked_name(user: Any, principal: str, name: CallerName) -> SafeString:
     if name.credential:
         credential = linked(name.credential, pages.api_key or pages.client)
         shown = format_html("{}{}{}", shown, BETWEEN, credential)
-    return format_html("{} (bench)", shown) if name.is_bench else shown
+    return format_html("{} (test bench)", shown) if name.is_bench else shown
 
 
 def linked(text: str, url: str | None) -> SafeString:

@@ -90,7 +90,7 @@ class BenchAdmin(CallersPages):
             return self.not_there(request, object_id)
         scripts: list[Any] = [Script("mcp_app/bench/page.js", type="module")]
         context = {
-            **self.object_context(request, f"Try {marked(entry)}", entry),
+            **self.object_context(request, f"{CLIENT_NAME}: {marked(entry)}", entry),
             "entry": entry,
             "key": self._key(entry),
             "kind": self.kind,
@@ -114,11 +114,11 @@ class BenchAdmin(CallersPages):
             return HttpResponseNotAllowed(["POST"])
         entry = self._tried(request, object_id)
         if entry is None:
-            return _failed("This entry is gone.", 404)
+            return _failed("This entry was deleted.", 404)
         model: Any = get_user_model()
         name = request.POST.get("user", "")
         if name and not request.user.has_perm(TRY_AS_OTHERS):
-            return _failed("You may not try entries as another user.", 403)
+            return _failed("You may not run entries as another user.", 403)
         try:
             user = model._default_manager.get_by_natural_key(name) if name else request.user
             token, ends = issue_bench_token(actor=request.user, user=user)
@@ -148,7 +148,7 @@ class BenchAdmin(CallersPages):
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if self._tried(request, object_id) is None:
-            return _failed("This entry is gone.", 404)
+            return _failed("This entry was deleted.", 404)
         try:
             asked = json.loads(request.body)
             method, params = asked["method"], asked["params"]

@@ -207,7 +207,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
         for entry in queryset:
             if source_of(entry).follows:
                 where = source_of(entry).origin
-                self._refuse(request, entry, f"is defined in {where}: make a preset or a new entry instead")
+                self._refuse(request, entry, f"is defined in {where}: add a preset or another entry instead")
                 continue
             try:
                 copy = self.duplicate(entry, request.user)

@@ -75,7 +75,7 @@ class DraftPages(CallersPages):
     def _add_titles(self, request: HttpRequest) -> dict[str, str]:
         """Return the title of the form for a new entry, and the same for Unfold, whose head lacks it."""
         texts = self.form_source(request, None).adding_of(self.model)
-        title = texts.title or f"New {texts.noun}"
+        title = f"Add {texts.noun}"
         return {"title": title, "add_title": title if HAS_UNFOLD else ""}
 
     def changeform_view(

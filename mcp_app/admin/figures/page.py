@@ -145,7 +145,7 @@ def _pages(user: Any, view: View) -> list[tuple[str, str]]:
         pages = caller_pages(user, view.name)
         found = [("View user", pages.user), ("View key", pages.api_key), ("View client", pages.client)]
     if view.kind:
-        found.append(("Messages", messages_page(user, **view.log)))
+        found.append(("Log", messages_page(user, **view.log)))
     if view.kind in (CLIENT, PRINCIPAL):
         found.append(("Sessions", sessions_page(user, q=view.name)))
     return [(title, url) for title, url in found if url]

@@ -93,7 +93,9 @@ class CredentialForm(ModelForm[Credential]):
 
         # Django's admin gives no label to the two inputs of a date and time field.
         times = self.fields["expires_at"].widget if "expires_at" in self.fields else None
-        for name, each in zip(("Expiry: date", "Expiry: time"), getattr(times, "widgets", ()), strict=False):
+        for name, each in zip(
+            ("Expires: date", "Expires: time"), getattr(times, "widgets", ()), strict=False
+        ):
             each.attrs["aria-label"] = name
 
     def _part(self, part: str) -> forms.CharField:

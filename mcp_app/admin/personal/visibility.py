@@ -169,7 +169,7 @@ def _titled(key: ApiKey) -> str:
     if not key.usable:
         return f"{title} (expired)"
     if ends is not None and ends <= clock.utcnow() + KEY_ENDS_WITHIN:
-        return f"{title} (ends at {timezone.localtime(ends):%Y-%m-%d %H:%M})"
+        return f"{title} (expires {timezone.localtime(ends):%Y-%m-%d %H:%M})"
     return title
 
 

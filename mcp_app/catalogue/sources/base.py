@@ -29,14 +29,12 @@ class Adding(NamedTuple):
     """The admin's button "Add …" for a new entry of a source.
 
     ``noun`` names an entry, such as "preset". ``help`` is the button's tooltip. ``page`` is the URL name of a
-    page that replaces the add form, such as an import page. ``title`` is the title of the add form, by
-    default "New" and the noun.
+    page that replaces the add form, such as an import page.
     """
 
     noun: str
     help: str
     page: str = ""
-    title: str = ""
 
 
 class Source:

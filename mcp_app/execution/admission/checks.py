@@ -36,7 +36,7 @@ BACKLOG = "Too many background calls wait or run: wait for some to end, or cance
 APPROVALS = "Too many calls wait for approval: wait for a decision, or cancel one."
 NO_DATABASE = "The server cannot store the call now. Try again in a moment."
 NO_WAITING = (
-    "{} needs an operator's approval, and this call cannot wait for it: "
+    "{} needs an administrator's approval, and this call cannot wait for it: "
     "send it by itself, not in a batch, to a server with a worker."
 )
 UNKNOWN_CALLER = (

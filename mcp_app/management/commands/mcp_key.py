@@ -36,7 +36,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        add = actions.add_parser("add", help="Issue a key and print it; it cannot be shown again.")
+        add = actions.add_parser("add", help="Add a key and print it; it cannot be shown again.")
         add.add_argument("user", metavar="USER", help="the name the user logs in with")
         add.add_argument("--name", required=True, help="a name that distinguishes the keys of a user")
         add.add_argument(
@@ -107,7 +107,7 @@ class Command(BaseCommand):
         except ValidationError as error:
             raise CommandError("\n".join(error.messages)) from error
         self._show(new, secret)
-        ends = f"stays valid until {key.expires_at:%Y-%m-%d %H:%M %Z}" if key.usable else "ended"
+        ends = f"stays valid until {key.expires_at:%Y-%m-%d %H:%M %Z}" if key.usable else "has expired"
         self.stderr.write(f"The old key {key.pk} {ends}.")
 
     def _revoke(self, options: dict[str, Any]) -> None:

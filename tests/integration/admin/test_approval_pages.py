@@ -234,7 +234,7 @@ def test_refused_call_returns_the_reason_without_the_decider(decider: Client, se
     assert (call.state, call.outcome, call.decision) == ("failed", "tool_error", "refused")
     result = orjson.loads(call.answer)["result"]
     assert result["isError"]
-    assert result["content"][0]["text"] == "discard was refused by an operator: Dune is not ours"
+    assert result["content"][0]["text"] == "discard was refused by an administrator: Dune is not ours"
     assert "viewer" not in call.answer
     event = AuditEvent.objects.get(action="call.refuse")
     assert (event.actor_id, event.detail["reason"]) == (seeded.viewer.pk, "Dune is not ours")

@@ -143,7 +143,7 @@ def test_bench_token_for_another_user_requires_its_permission(client_of: ClientO
 
     # Without that permission, the response does not reveal which users exist.
     for name in ("outsider", "root", "nobody"):
-        assert ask(name) == (403, "You may not try entries as another user.")
+        assert ask(name) == (403, "You may not run entries as another user.")
     grant(seeded.viewer, "try_as_others")
     assert ask("outsider") == (200, None)
     assert ask("root") == (403, "Only a superuser may act as a superuser.")
@@ -239,8 +239,8 @@ def test_bench_history_lists_own_runs_including_as_others(
     bench_run(seeded.root, seeded.root, 304, payload='{"params": {"name": "add"}}', target="add")
     shown = told(root, page("tool", "try", seeded.echo.pk))["runs"]
     assert [(run["message"], run["principal"]) for run in shown] == [
-        (as_other.pk, "root as viewer (bench)"),
-        (mine.pk, "root (bench)"),
+        (as_other.pk, "root as viewer (test bench)"),
+        (mine.pk, "root (test bench)"),
     ]
 
 

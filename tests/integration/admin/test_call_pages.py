@@ -349,7 +349,7 @@ def test_stopping_a_running_call_is_requested_once_and_audited(operator: Client,
     answer = operator.post(address, follow=True)
     assert "The call is being cancelled." in answer.content.decode()
     call.refresh_from_db()
-    assert (call.state, call.cancel_reason) == ("running", "stopped by an operator")
+    assert (call.state, call.cancel_reason) == ("running", "cancelled by an administrator")
     assert call.cancel_requested_at is not None
     event = AuditEvent.objects.get(action="call.stop")
     assert (event.object_key, event.actor_id, event.detail["was"]) == (
@@ -373,12 +373,12 @@ def test_cancelled_call_names_the_operator_to_operators_only(
     assert "The call is cancelled." in answer
     assert len(re.findall(r'mcp-badge-\w+"[^>]*>cancelled<', answer)) == 1
     read = "".join(Page(answer).read)
-    assert f"stopped by an operator ({seeded.viewer.username})" in read
+    assert f"cancelled by an administrator ({seeded.viewer.username})" in read
     # Users with view permission only read the text that the client received.
     seeded.viewer.user_permissions.set(Permission.objects.filter(codename="view_call"))
     read = "".join(Page(client_of("viewer").get(page("call", "change", call.pk)).content.decode()).read)
-    assert "stopped by an operator" in read
-    assert "stopped by an operator (" not in read
+    assert "cancelled by an administrator" in read
+    assert "cancelled by an administrator (" not in read
 
 
 def test_unpublished_answer_is_reported_only_when_overdue(root: Client, seeded: Seed) -> None:

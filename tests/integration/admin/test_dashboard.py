@@ -423,11 +423,11 @@ def test_pending_tasks_link_to_their_pages(root: Client, seeded: Seed) -> None:
         "2 calls wait for approval": page("approval", "changelist"),
         "3 drafts wait to be published: 2 tools, 1 prompt": page("draft", "changelist"),
         "1 tool was changed at its source and not reviewed": page("tool", "changelist") + "?drift=yes",
-        "1 API key ends within 14 days": page("apikey", "changelist") + "?state=ends+soon",
+        "1 API key expires within 14 days": page("apikey", "changelist") + "?state=expires+soon",
     }
     for url in found.values():
         assert root.get(url).status_code == 200
-    listed = root.get(found["1 API key ends within 14 days"]).context["cl"].result_list
+    listed = root.get(found["1 API key expires within 14 days"]).context["cl"].result_list
     assert [key.name for key in listed] == ["ends"]
 
 

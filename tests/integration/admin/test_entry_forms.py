@@ -72,7 +72,7 @@ def test_new_tool_is_called_a_preset(root: Client, seeded: Seed) -> None:
     assert ">Add preset</a>" in text
     assert "addlink" not in text.partition('id="changelist"')[0]
     form = root.get(page("tool", "add"))
-    assert form.context["title"] == "New preset of…"
+    assert form.context["title"] == "Add preset"
     data = {"name": "hi", "preset_of": seeded.echo.pk, "fixed_arguments": '{"text": "hi"}', "position": "0"}
     saved = root.post(page("tool", "add"), {**data, "icons": "[]", "meta": "{}"}, follow=True)
     assert saved.redirect_chain == [(TOOLS, 302)]

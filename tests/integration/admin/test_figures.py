@@ -445,7 +445,7 @@ def test_figures_of_one_caller_list_its_tools_clients_and_times(root: Client, co
     assert numbers(shown(root, client="vega", by="tool")) == {"slow": (2, 1, 0)}
     assert numbers(shown(root, principal="nobody")) == {}
     found = shown(root, principal=ada)
-    assert {"View key", "View user", "Messages", "Sessions"} <= {title for title, _ in found.pages}
+    assert {"View key", "View user", "Log", "Sessions"} <= {title for title, _ in found.pages}
     for _, url in found.pages:
         assert root.get(url).status_code == 200
     for row in found.table.rows:

@@ -214,10 +214,10 @@ def test_expiring_key_is_marked_and_stays_active(root: Client, seeded: Seed) -> 
         rows = root.get(page("apikey", "changelist"), {"state": state}).context["cl"].result_list
         return {key.name for key in rows}
 
-    assert listed("ends soon") == {"soon"}
+    assert listed("expires soon") == {"soon"}
     assert listed("active") == {"soon", "later", "never"}
     rows = root.get(page("apikey", "changelist")).content.decode()
-    assert rows.count('<span class="mcp-badge mcp-badge-warn">ends soon</span>') == 1
+    assert rows.count('<span class="mcp-badge mcp-badge-warn">expires soon</span>') == 1
 
 
 def _replace(client: Client, key: ApiKey, old_key_ends: str) -> Any:

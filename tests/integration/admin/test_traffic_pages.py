@@ -158,7 +158,7 @@ def test_session_is_ended_once_and_audited(root: Client, seeded: Seed) -> None:
     assert "The session was ended." in root.post(address + "?from_page=1", follow=True).content.decode()
     ended = Session.objects.get(pk=seeded.session.pk)
     assert ended.ended_at is not None
-    assert ended.end_reason == "ended by an operator"
+    assert ended.end_reason == "ended by an administrator"
     assert "The session had already ended." in root.post(address, follow=True).content.decode()
     assert AuditEvent.objects.filter(
         action="session.end", object_key=seeded.session.pk, actor=seeded.root

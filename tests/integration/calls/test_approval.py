@@ -79,7 +79,7 @@ print(json.dumps([[each.outcome, each.payload, each.answer, each.session_id] for
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("refused", "refused by an operator: closed"),
+        ("refused", "refused by an administrator: closed"),
         ("expired", "not approved in time"),
         ("stopped", "cancelled"),
         ("cancelled by its client", "cancelled"),
@@ -153,7 +153,7 @@ def test_refused_call_never_starts_and_hides_the_decider(live: Installation, cli
         decide(live, "refuse", nonce, reason="the shop is closed")
         answer = stream.message(10)
     assert answer["result"]["isError"]
-    assert text_of(answer) == "approved_quick was refused by an operator: the shop is closed"
+    assert text_of(answer) == "approved_quick was refused by an administrator: the shop is closed"
     assert "boss" not in json.dumps(answer)
     assert "boss has refused this call already" in decide(live, "approve", nonce)
     assert live.still_for(nonce, 0.5)

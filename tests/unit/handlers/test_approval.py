@@ -84,7 +84,7 @@ async def test_call_needing_approval_is_refused_on_every_path_without_worker(
     assert len(answers) == 3
     for answer in answers:
         assert answer["result"]["isError"]
-        assert "needs an operator's approval" in answer["result"]["content"][0]["text"]
+        assert "needs an administrator's approval" in answer["result"]["content"][0]["text"]
     asked = jsonrpc.Request(4, "tools/call", params)
     assert desk.process.dispatcher.quick(desk.asked(), asked, b"{}") is None
 

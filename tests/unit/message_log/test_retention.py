@@ -1,4 +1,4 @@
-"""Retention of messages and sessions; sessions ended by an operator."""
+"""Retention of messages and sessions; sessions ended by an administrator."""
 
 from __future__ import annotations
 

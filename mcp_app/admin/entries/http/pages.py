@@ -189,7 +189,7 @@ class HttpToolPages(ModelAdmin[Tool]):
         self, request: HttpRequest, form: HttpToolForm, entry: Tool | None, **more: Any
     ) -> HttpResponse:
         read = form.read() if form.is_bound and not form.errors else None
-        title = "Add HTTP tool" if entry is None else f"Change the request of {marked(entry.name)}"
+        title = "Add HTTP tool" if entry is None else f"Request of {marked(entry.name)}"
         context = {
             **self.object_context(request, title, entry),
             "form": form,

@@ -32,9 +32,7 @@ class PresetSource(Source):
     tone = "good"
     origin = unserved = ""
     own_fields = {Tool: ("name", "preset_of", "fixed_arguments")}
-    adding = {
-        Tool: Adding("preset", "A tool under a new name, with some arguments fixed.", title="New preset of…")
-    }
+    adding = {Tool: Adding("preset", "A tool under a new name, with some arguments fixed.")}
     related = ("preset_of",)
     travels = True
 

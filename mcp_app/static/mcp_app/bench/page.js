@@ -218,7 +218,7 @@ class Bench {
   caller() {
     const { user } = this.data;
     const other = this.user?.value.trim() || user;
-    return `${other === user ? user : `${user} as ${other}`} (bench)`;
+    return `${other === user ? user : `${user} as ${other}`} (test bench)`;
   }
 
   begun(id) {

@@ -242,7 +242,7 @@ def test_refused_call_is_answered_with_reason(operator: Any) -> None:
     refuse_call(call_id=call.id, actor=operator, reason=" too \0 late ")
     (answer,) = said()
     assert answer["result"] == {
-        "content": [{"type": "text", "text": "work was refused by an operator: too  late"}],
+        "content": [{"type": "text", "text": "work was refused by an administrator: too  late"}],
         "isError": True,
     }
     assert row(call).published
