@@ -24,6 +24,9 @@ from mcp_app.sealing import Unsealed, key_ring
 from mcp_app.streams.blocking import shared_values
 
 SECONDS: Final = 10.0
+# The lease outlasts the request, so that no other process asks meanwhile. A process that was killed blocks
+# others no longer than this.
+LEASE_SECONDS: Final = 12.0
 MAX_BYTES: Final = 64 * 1024
 # A token is replaced this long before it expires.
 EARLY_SECONDS: Final = 60.0
@@ -92,17 +95,21 @@ async def drop(grant: Grant, refused: str | None) -> bool:
 
 
 async def _new(grant: Grant) -> str:
-    holder, until = secrets.token_hex(8), time.monotonic() + SECONDS
+    holder, until = secrets.token_hex(8), time.monotonic() + LEASE_SECONDS + 1
     while True:
         shared = await asyncio.to_thread(_shared, grant)
         if shared is not None:
             return _keep(grant, shared)
-        if await asyncio.to_thread(shared_values.acquire, grant.name, holder, SECONDS):
+        if await asyncio.to_thread(shared_values.acquire, grant.name, holder, LEASE_SECONDS):
             break
         if time.monotonic() > until:
             raise TokenRefused("Another process waits for the token server.")
         await asyncio.sleep(_POLL_SECONDS)
     try:
+        # Another process may have stored a token and released the lease since the look above.
+        shared = await asyncio.to_thread(_shared, grant)
+        if shared is not None:
+            return _keep(grant, shared)
         made = await _asked(grant)
         sealed = key_ring(conf.get(), _SEALED_FOR).seal(orjson.dumps([made.token, made.until]))
         left = made.until - time.time()
@@ -132,6 +139,14 @@ def _shared(grant: Grant) -> _Kept | None:
 
 async def _asked(grant: Grant) -> _Kept:
     """Request a token, first with the secret in the header, then in the body (RFC 6749 section 2.3.1)."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await _granted(grant)
+    except TimeoutError:
+        raise TokenRefused(f"The token server did not answer within {SECONDS:g} seconds.") from None
+
+
+async def _granted(grant: Grant) -> _Kept:
     form = (("grant_type", "client_credentials"), *grant.parameters)
     header = basic(quote_plus(grant.client_id), quote_plus(grant.client_secret))
     status, answer = await _posted(grant.url, form, Secrets(headers=(("Authorization", header),)))

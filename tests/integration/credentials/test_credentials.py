@@ -295,6 +295,28 @@ def test_refused_token_is_replaced_once_for_all_callers(api: WebApi) -> None:
 
 
 @stored
+def test_token_stored_before_the_lease_is_taken_is_used(
+    api: WebApi, clean_redis: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    api.answer = lambda heard: issued(f"t{len(api.requests)}", expires_in=3_600)
+    machine(api)
+    grant = services._read("shop").grant
+    assert grant is not None
+    acquire = tokens.shared_values.acquire
+
+    def late(*arguments: Any) -> bool:
+        # Another process gets the token between this one's look and its lease.
+        monkeypatch.setattr(tokens.shared_values, "acquire", acquire)
+        assert asyncio.run(tokens._new(grant)) == "t1"
+        return acquire(*arguments)
+
+    monkeypatch.setattr(tokens.shared_values, "acquire", late)
+    assert asyncio.run(tokens._new(grant)) == "t1"
+    assert len(api.requests) == 1
+
+
+@stored
 def test_processes_share_one_token_request(api: WebApi, clean_redis: str, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
 
