@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import html
+import re
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
@@ -17,6 +19,8 @@ HIDDEN: Final = "[hidden]"
 MIN_CHARACTERS: Final = 12
 # Headers of the kind "headers" that are not secret.
 _ORDINARY: Final = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+# A percent-encoded byte. Its digits may be in lower case.
+_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 
 
 def secret_texts(own: Secrets) -> tuple[str, ...]:
@@ -64,8 +68,12 @@ def _user_and_password(token: str) -> Iterator[str]:
 
 def _forms(text: str) -> Iterator[str]:
     yield text
-    yield quote(text, safe="")
-    yield quote_plus(text)
+    for encoded in (quote(text, safe=""), quote(text), quote_plus(text)):
+        yield encoded
+        yield _ESCAPE.sub(lambda match: match[0].lower(), encoded)
     as_json = orjson.dumps(text).decode()[1:-1]
     yield as_json
     yield as_json.replace("/", "\\/")
+    yield html.escape(text)
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        yield encode(text.encode()).decode().rstrip("=")

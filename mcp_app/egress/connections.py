@@ -8,6 +8,7 @@ that a forked process or another credential never uses an open connection.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
@@ -30,6 +31,11 @@ from mcp_app.egress.target import Resolve, Target
 IDLE_SECONDS: Final = 10.0
 MAX_POOLS: Final = 200
 _MAX_ATTEMPTS: Final = 3
+
+# At DEBUG the library logs the headers of answers, in which a server may repeat a secret. Only projects that
+# configure this logger themselves get them.
+if (_library := logging.getLogger("httpcore2")).level == logging.NOTSET:
+    _library.setLevel(logging.INFO)
 
 
 @dataclass(slots=True)

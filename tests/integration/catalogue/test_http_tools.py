@@ -351,6 +351,10 @@ def test_secret_is_found_nowhere(
         ("api_key", {"value": f"{SECRET}/x"}, {"in": "query", "name": "key"}, f"{SECRET}\\/x"),
         ("api_key", {"value": SECRET}, {"name": "X-Key", "prefix": "Token "}, SECRET),
         ("api_key", {"value": SECRET}, {"in": "cookie", "name": "sid"}, SECRET),
+        ("api_key", {"value": f"{SECRET}/x y"}, {"name": "X-Key"}, f"{SECRET}%2fx%20y"),
+        ("api_key", {"value": f"{SECRET}/x y"}, {"name": "X-Key"}, f"{SECRET}/x%20y"),
+        ("api_key", {"value": f"{SECRET}<&"}, {"name": "X-Key"}, f"{SECRET}&lt;&amp;"),
+        ("bearer", {"token": SECRET}, {}, b64encode(SECRET.encode()).decode()),
         ("headers", {"headers": {"X-Key": SECRET, "Accept": "application/json"}}, {}, SECRET),
     ],
 )
@@ -364,7 +368,7 @@ def test_secret_that_a_server_repeats_is_hidden(
     for status in ("200 OK", "401 Unauthorized"):
         api.answer = lambda heard: response(body, link, status=status)  # noqa: B023
         shown = text(call())
-        assert (SECRET in shown, "[hidden]" in shown) == (False, True)
+        assert (SECRET in shown, repeated in shown, "[hidden]" in shown) == (False, False, True)
         assert "application/json" in shown
 
 
