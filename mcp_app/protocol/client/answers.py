@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
@@ -79,8 +80,11 @@ Event = Progress | LogLine | Asked | Notice | Answered | InputRequired
 class AnswerReader:
     """The reader of the answer to one request. ``done`` is True after the answer."""
 
-    def __init__(self, number: jsonrpc.Id, budget: Budget) -> None:
-        self._number, self._budget = number, budget
+    def __init__(
+        self, number: jsonrpc.Id, budget: Budget, cleaned: Callable[[bytes], bytes] | None = None
+    ) -> None:
+        """Read the answer to the request ``number``. ``cleaned`` changes each message before it is parsed."""
+        self._number, self._budget, self._cleaned = number, budget, cleaned
         self._events = EventDecoder(budget.message_bytes)
         self._limits = jsonrpc.Limits(
             body_bytes=budget.message_bytes, members=1_000_000, string_bytes=budget.message_bytes
@@ -115,6 +119,7 @@ class AnswerReader:
             raise UpstreamFault(Kind.BROKEN_OFF, "ended its answer before the result.")
 
     def _messages(self, body: bytes) -> list[Event]:
+        body = self._cleaned(body) if self._cleaned is not None else body
         try:
             parsed = jsonrpc.parse(body, self._limits)
         except McpError as error:

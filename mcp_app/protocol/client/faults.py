@@ -9,6 +9,7 @@ from typing import Any, Final
 class Kind(StrEnum):
     """The kinds of failures. An operator finds them in the log and on the server's page."""
 
+    BLOCKED = "blocked"
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
     BROKEN_OFF = "broken_off"

@@ -52,7 +52,8 @@ async def region(where: str) -> str:
 @pytest.fixture(params=SERVED)
 async def server(request: Any, streams: Streams) -> AsyncIterator[Server]:
     """Return a server of one revision, with a few tools."""
-    entries = [tool_entry(each, number) for number, each in enumerate((steps, broken, asking, region), 1)]
+    functions: list[Any] = [steps, broken, asking, region]
+    entries = [tool_entry(each, number) for number, each in enumerate(functions, 1)]
     before = current_snapshot.replace(
         Catalogue(revision=5, revisions=dict.fromkeys(KINDS, 5), tools=entries, page_size=2)
     )
@@ -121,13 +122,15 @@ async def test_era_and_revision_are_found(server: Server) -> None:
 
 
 async def test_list_is_read_to_its_last_page(server: Server) -> None:
-    peer, pages, cursor = await connected(server), Pages("tools"), None
+    peer, pages = await connected(server), Pages("tools")
+    params: dict[str, Any] = {}
     for number in range(10):
-        params = {"cursor": cursor} if cursor else {}
         sent = outgoing.request(peer, IDENTITY, f"l-{number}", "tools/list", params)
         (answer,), _ = await exchange(server, sent)
-        if (cursor := pages.take(answer.result)) is None:
+        cursor = pages.take(answer.result)
+        if cursor is None:
             break
+        params = {"cursor": cursor}
     assert [item["name"] for item in pages.items] == ["steps", "broken", "asking", "region"]
 
 

@@ -1,0 +1,201 @@
+"""Streamable HTTP to another server: one POST and its answer, within limits.
+
+Requests with different credentials share no connection. No header of a caller is sent, no cookie is stored,
+and no redirect is followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from mcp_app.credentials import services as credentials
+from mcp_app.credentials.hiding import hidden_bytes, secret_texts
+from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
+from mcp_app.egress.policy import Policy, entered
+from mcp_app.protocol.client import handshake
+from mcp_app.protocol.client.answers import Answered, AnswerReader, Budget, Event, InputRequired
+from mcp_app.protocol.client.faults import Kind, UpstreamFault
+from mcp_app.protocol.client.outgoing import SESSION_HEADER, Headers, Outgoing
+from mcp_app.upstreams.server import UpstreamServer
+
+# An event stream that sends nothing, not even a comment, for this time is given up.
+IDLE_SECONDS: Final = 60.0
+# After the result, the end of a stream is read for this time, so that its connection can be used again.
+DRAIN_SECONDS: Final = 0.25
+CONCURRENT: Final = 200
+BUDGET: Final = Budget()
+_JSON: Final = "application/json"
+_EVENTS: Final = "text/event-stream"
+
+OnEvent = Callable[[Event], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a request, and the session id in its headers. A notification has no ``event``."""
+
+    event: Event | None
+    session: str | None = None
+
+
+async def post(
+    server: UpstreamServer,
+    sent: Outgoing,
+    *,
+    on_event: OnEvent | None = None,
+    seconds: float | None = None,
+    budget: Budget = BUDGET,
+) -> Reply:
+    """Send a message and return the answer. Raise UpstreamFault if there is none.
+
+    ``on_event`` is awaited for each message before the answer.
+    """
+    until = time.monotonic() + (server.seconds if seconds is None else seconds)
+    request = Request("POST", server.url, sent.headers, sent.body)
+    renewed = False
+    while True:
+        own = await _secrets(server, until)
+        try:
+            return await _attempt(server, request, sent, own, until, on_event, budget)
+        except UpstreamFault as fault:
+            if fault.kind != Kind.LOGIN or not server.credential:
+                raise
+            # The access token may have expired. A request that was refused for it was not processed.
+            may_renew = await credentials.refused(server.credential, own, fault.status)
+            if renewed or not may_renew:
+                raise
+            renewed = True
+
+
+async def delete(server: UpstreamServer, headers: Headers, *, seconds: float) -> None:
+    """End a session. Servers may refuse this (405), so every answer is accepted."""
+    until = time.monotonic() + seconds
+    own = await _secrets(server, until)
+    request = Request("DELETE", server.url, headers)
+    with suppress(EgressFailed, EgressRefused):
+        async with exchange(request, _policy(until, BUDGET), own):
+            pass
+
+
+async def _attempt(
+    server: UpstreamServer,
+    request: Request,
+    sent: Outgoing,
+    own: Secrets,
+    until: float,
+    on_event: OnEvent | None,
+    budget: Budget,
+) -> Reply:
+    secrets = secret_texts(own)
+    cleaned = partial(hidden_bytes, secrets=secrets) if secrets else None
+    try:
+        async with exchange(request, _policy(until, budget), own) as answer:
+            if sent.id is None:
+                await _accepted(answer, sent)
+                return Reply(None)
+            if answer.status != 200:
+                raise await _refusal(answer, sent)
+            reader = AnswerReader(sent.id, budget, cleaned)
+            event = await _answer(answer, reader, on_event, budget)
+            return Reply(event, answer.header(SESSION_HEADER.lower()))
+    except EgressRefused as refused:
+        kind = Kind.TOO_LARGE if refused.sent else Kind.BLOCKED
+        raise UpstreamFault(kind, f"cannot be used. {refused}", sent=refused.sent) from None
+    except EgressFailed as failed:
+        raise _failure(failed, until) from None
+
+
+async def _answer(
+    answer: Answer, reader: AnswerReader, on_event: OnEvent | None, budget: Budget
+) -> Event | None:
+    if answer.content_type == _JSON:
+        return await _handled(reader.whole(await answer.read(budget.message_bytes)), on_event)
+    if answer.content_type != _EVENTS:
+        raise UpstreamFault(
+            Kind.NOT_MCP, f"answered with {answer.content_type[:64] or 'no type'} instead of JSON or events."
+        )
+    chunks = answer.chunks()
+    last: Event | None = None
+    while not reader.done:
+        try:
+            async with asyncio.timeout(IDLE_SECONDS) as idle:
+                chunk = await anext(chunks, None)
+        except TimeoutError:
+            if not idle.expired():
+                raise
+            raise UpstreamFault(Kind.TIMEOUT, f"sent nothing for {IDLE_SECONDS:g} seconds.") from None
+        if chunk is None:
+            reader.end()
+        else:
+            last = await _handled(reader.feed(chunk), on_event)
+    await _drained(chunks)
+    return last
+
+
+async def _handled(events: list[Event], on_event: OnEvent | None) -> Event | None:
+    """Pass the events before the answer to ``on_event``, and return the answer once it is there."""
+    for event in events:
+        if isinstance(event, Answered | InputRequired):
+            return event
+        if on_event is not None:
+            await on_event(event)
+    return None
+
+
+async def _drained(chunks: AsyncIterator[bytes]) -> None:
+    """Read the end of a stream after the result. A stream that does not end is closed by the caller."""
+    with suppress(TimeoutError, EgressFailed, EgressRefused):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for _ in chunks:
+                pass
+
+
+async def _accepted(answer: Answer, sent: Outgoing) -> None:
+    if not 200 <= answer.status < 300:
+        raise await _refusal(answer, sent)
+
+
+async def _refusal(answer: Answer, sent: Outgoing) -> UpstreamFault:
+    body = bytearray()
+    # The status counts, even if the rest cannot be read.
+    with suppress(EgressFailed, EgressRefused):
+        async for chunk in answer.chunks():
+            body += chunk
+            if len(body) > handshake.MAX_ERROR_BYTES:
+                break
+    in_session = not sent.opens and any(name == SESSION_HEADER for name, _ in sent.headers)
+    return handshake.fault_of(answer.status, bytes(body), in_session=in_session)
+
+
+async def _secrets(server: UpstreamServer, until: float) -> Secrets:
+    if not server.credential:
+        return Secrets()
+    try:
+        async with asyncio.timeout(max(until - time.monotonic(), 0.001)) as limit:
+            return await credentials.secrets_for(server.credential, server.url)
+    except credentials.CredentialRefused as refused:
+        raise UpstreamFault(Kind.LOGIN, f"cannot be used. {refused}", sent=False) from None
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        text = f"cannot be used. The credential {server.credential!r} got no access token in time."
+        raise UpstreamFault(Kind.LOGIN, text, sent=False) from None
+
+
+def _policy(until: float, budget: Budget) -> Policy:
+    left = max(until - time.monotonic(), 0.001)
+    return replace(entered(seconds=left, max_bytes=budget.total_bytes), concurrent=CONCURRENT)
+
+
+def _failure(failed: EgressFailed, until: float) -> UpstreamFault:
+    if time.monotonic() >= until - 0.01:
+        return UpstreamFault(Kind.TIMEOUT, "did not answer in time.", sent=failed.sent)
+    if not failed.sent:
+        return UpstreamFault(Kind.UNREACHABLE, f"cannot be reached. {failed}", sent=False)
+    return UpstreamFault(Kind.BROKEN_OFF, "broke off its answer.")

@@ -1,0 +1,28 @@
+"""The settings of another MCP server, as requests need them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class UpstreamServer:
+    """Another MCP server.
+
+    ``era`` is "auto", "modern" or "legacy". ``seconds`` is the time for one request.
+    """
+
+    pk: int
+    name: str
+    url: str
+    credential: str = ""
+    era: str = "auto"
+    seconds: float = 60.0
+
+    @cached_property
+    def key(self) -> str:
+        """A text that changes with every setting that a session depends on."""
+        parts = "\0".join((str(self.pk), self.url, self.credential, self.era))
+        return hashlib.sha256(parts.encode()).hexdigest()[:32]

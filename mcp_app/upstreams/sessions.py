@@ -1,0 +1,230 @@
+"""Handshakes and sessions with other servers, shared by all processes through Redis.
+
+A session belongs to one server and one key, such as a client's session. Every process uses the same session
+for the same key. A server without sessions, as in the modern era, has one handshake for all keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import orjson
+
+from mcp_app import conf
+from mcp_app.protocol.client import handshake, outgoing
+from mcp_app.protocol.client.answers import Answered
+from mcp_app.protocol.client.faults import Kind, UpstreamFault
+from mcp_app.protocol.client.outgoing import Identity, Outgoing, Peer
+from mcp_app.protocol.versions import V2025_11_25
+from mcp_app.streams.blocking import shared_values
+from mcp_app.upstreams import connection
+from mcp_app.upstreams.server import UpstreamServer
+
+HANDSHAKE_SECONDS: Final = 20.0
+# A session that no process used for this time is ended.
+IDLE_SECONDS: Final = 600.0
+MODERN_SECONDS: Final = 86_400.0
+_RENEW_SECONDS: Final = 60.0
+_END_SECONDS: Final = 5.0
+_MAX_KEPT: Final = 10_000
+
+# The process in front of each id keeps ids unique in a session that several processes use.
+_process = (0, "")
+_numbers = count(1)
+
+
+@dataclass(slots=True)
+class _Kept:
+    peer: Peer
+    used_at: float
+    stored_at: float
+
+
+_kept: dict[str, _Kept] = {}
+_opening: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[Peer]]] = WeakKeyDictionary()
+_ending: set[asyncio.Task[None]] = set()
+
+
+def next_id() -> str:
+    """Return an id that no other process uses."""
+    global _process  # noqa: PLW0603 - once for each process, also after a fork
+    if _process[0] != os.getpid():
+        _process = os.getpid(), os.urandom(6).hex()
+    return f"{_process[1]}-{next(_numbers)}"
+
+
+def identity() -> Identity:
+    """Return the client that other servers see. It declares no capabilities."""
+    settings = conf.get()
+    return Identity({"name": settings.server_name, "version": settings.server_version})
+
+
+async def opened(server: UpstreamServer, key: str) -> Peer:
+    """Return the server after its handshake, in the session of ``key``. Raise UpstreamFault."""
+    for name in (_modern(server), _legacy(server, key)):
+        if (found := _kept.get(name)) is not None and _is_fresh(found, server):
+            await _touch(name, found)
+            return found.peer
+    tasks = _opening.setdefault(asyncio.get_running_loop(), {})
+    name = _legacy(server, key)
+    task = tasks.get(name)
+    if task is None:
+        task = tasks[name] = asyncio.create_task(_open(server, key))
+        task.add_done_callback(partial(_opened, tasks, name))
+    # The handshake is shared, so the end of one caller does not end it.
+    return await asyncio.shield(task)
+
+
+async def end(server: UpstreamServer, key: str) -> None:
+    """End the session of a key, if there is one."""
+    name = _legacy(server, key)
+    found = _kept.pop(name, None)
+    if found is not None:
+        await asyncio.to_thread(shared_values.drop, name)
+        await _delete(server, found.peer)
+
+
+async def forget(server: UpstreamServer, key: str, peer: Peer) -> None:
+    """Drop a handshake that the server no longer accepts, unless another process has replaced it."""
+    name = _modern(server) if peer.is_modern else _legacy(server, key)
+    if (found := _kept.get(name)) is not None and found.peer == peer:
+        del _kept[name]
+    if await asyncio.to_thread(_read, name) == peer:
+        await asyncio.to_thread(shared_values.drop, name)
+
+
+def _opened(tasks: dict[str, asyncio.Task[Peer]], name: str, task: asyncio.Task[Peer]) -> None:
+    tasks.pop(name, None)
+    if not task.cancelled():
+        task.exception()  # It is raised to those who wait, and they may all have been cancelled.
+
+
+async def _open(server: UpstreamServer, key: str) -> Peer:
+    until = time.monotonic() + HANDSHAKE_SECONDS
+    names = (_modern(server), _legacy(server, key))
+    lock, holder = f"upstream-open/{names[1]}", os.urandom(8).hex()
+    while True:
+        for name in names:
+            if (peer := await asyncio.to_thread(_read, name)) is not None:
+                _keep(server, name, peer)
+                return peer
+        if await asyncio.to_thread(shared_values.acquire, lock, holder, HANDSHAKE_SECONDS):
+            break
+        if time.monotonic() > until:
+            raise UpstreamFault(Kind.TIMEOUT, "did not open a session in time.", sent=False)
+        await asyncio.sleep(0.05)
+    try:
+        peer = await _handshake(server)
+        name = names[0] if peer.is_modern else names[1]
+        _keep(server, name, peer)
+        await asyncio.to_thread(_write, name, peer)
+        return peer
+    finally:
+        await asyncio.to_thread(shared_values.release, lock, holder)
+
+
+async def _handshake(server: UpstreamServer) -> Peer:
+    who = identity()
+    if server.era != "legacy":
+        try:
+            reply = await _post(server, outgoing.discover(who, next_id()))
+            peer = handshake.discovered(_result(reply))
+            if peer is not None:
+                return peer
+        except UpstreamFault as fault:
+            if not handshake.is_legacy(fault) or server.era == "modern":
+                raise
+        if server.era == "modern":
+            raise UpstreamFault(Kind.UNSUPPORTED, "offers older protocol revisions only.")
+    reply = await _post(server, outgoing.initialize(who, next_id(), V2025_11_25))
+    peer = handshake.initialized(_result(reply), reply.session)
+    await _post(server, outgoing.initialized(peer))
+    return peer
+
+
+async def _post(server: UpstreamServer, sent: Outgoing) -> connection.Reply:
+    return await connection.post(server, sent, seconds=min(server.seconds, HANDSHAKE_SECONDS))
+
+
+def _result(reply: connection.Reply) -> dict[str, Any]:
+    if not isinstance(reply.event, Answered):
+        raise UpstreamFault(Kind.INVALID, "asked a question before the session was open.")
+    return reply.event.result
+
+
+def _modern(server: UpstreamServer) -> str:
+    return f"upstream-modern/{server.key}"
+
+
+def _legacy(server: UpstreamServer, key: str) -> str:
+    return f"upstream-session/{server.key}/{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _read(name: str) -> Peer | None:
+    found = shared_values.get(name)
+    return None if found is None else Peer(**orjson.loads(found))
+
+
+def _write(name: str, peer: Peer) -> None:
+    told = {"version": peer.version, "session": peer.session, "capabilities": peer.capabilities}
+    shared_values.put(name, orjson.dumps(told), MODERN_SECONDS if peer.is_modern else IDLE_SECONDS)
+
+
+def _is_fresh(found: _Kept, server: UpstreamServer) -> bool:
+    most = MODERN_SECONDS if found.peer.is_modern else IDLE_SECONDS
+    return time.monotonic() - found.used_at < most
+
+
+def _keep(server: UpstreamServer, name: str, peer: Peer) -> None:
+    now = time.monotonic()
+    while len(_kept) >= _MAX_KEPT:
+        del _kept[next(iter(_kept))]
+    _kept[name] = _Kept(peer, now, now)
+    if peer.session:
+        loop = asyncio.get_running_loop()
+        loop.call_later(IDLE_SECONDS + _RENEW_SECONDS, _look_for_end, server, name, peer)
+
+
+async def _touch(name: str, found: _Kept) -> None:
+    """Record a use. Redis is told once in a while, long before the session counts as idle."""
+    found.used_at = now = time.monotonic()
+    if not found.peer.is_modern and now - found.stored_at > _RENEW_SECONDS:
+        found.stored_at = now
+        await asyncio.to_thread(_write, name, found.peer)
+
+
+def _look_for_end(server: UpstreamServer, name: str, peer: Peer) -> None:
+    task = asyncio.get_running_loop().create_task(_end_if_idle(server, name, peer))
+    _ending.add(task)
+    task.add_done_callback(_ending.discard)
+
+
+async def _end_if_idle(server: UpstreamServer, name: str, peer: Peer) -> None:
+    found = _kept.get(name)
+    is_here = found is not None and found.peer == peer
+    used_here = is_here and found is not None and time.monotonic() - found.used_at < IDLE_SECONDS
+    if used_here or await asyncio.to_thread(_read, name) == peer:
+        if is_here:
+            loop = asyncio.get_running_loop()
+            loop.call_later(IDLE_SECONDS, _look_for_end, server, name, peer)
+        return
+    if is_here:
+        del _kept[name]
+    await _delete(server, peer)
+
+
+async def _delete(server: UpstreamServer, peer: Peer) -> None:
+    if not peer.session:
+        return
+    # Without its credential, the server has to end the session itself.
+    with suppress(UpstreamFault):
+        await connection.delete(server, outgoing.ended(peer), seconds=_END_SECONDS)
