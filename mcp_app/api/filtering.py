@@ -16,7 +16,7 @@ from mcp_app.api.formats import DateTimeField
 from mcp_app.auth.api_keys import key_states, login_name
 from mcp_app.catalogue.sources import lookup
 from mcp_app.message_log.triage import ENDED_MUTE, UNRESOLVED
-from mcp_app.models import Credential, Message, Triage
+from mcp_app.models import ApiDocument, Credential, Message, Triage
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.refusals import Code
 from mcp_app.protocol.versions import LEGACY
@@ -169,6 +169,12 @@ class CredentialFilter(serializers.Serializer[Any]):
     """Filters of credentials."""
 
     kind = _choice(Credential.Kind.values)
+
+
+class DocumentFilter(serializers.Serializer[Any]):
+    """Filters of OpenAPI documents."""
+
+    state = _choice(ApiDocument.State.values)
 
 
 class AuditFilter(serializers.Serializer[Any]):

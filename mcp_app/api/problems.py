@@ -25,7 +25,10 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from mcp_app.api.formats import JsonRenderer
+from mcp_app.catalogue.documents.updating import DocumentMoved
+from mcp_app.catalogue.sources.http.openapi.reading import DocumentError
 from mcp_app.catalogue.transfer import CatalogueMoved, ImportForbidden, TransferRefused
+from mcp_app.execution.background.documents import NoWorker
 from mcp_app.execution.services import RetryRefused
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.refusals import ANSWERS, Code
@@ -55,7 +58,8 @@ def answer(error: Exception, context: dict[str, Any]) -> Response:
         return _of_framework(error)
     for kinds, status, words in _PLAIN:
         if isinstance(error, kinds):
-            return problem(status, words or str(error))
+            wait = RETRY_SECONDS if status in PASSING else 0
+            return problem(status, words or str(error), wait=wait)
     if isinstance(error, ValidationError):
         return problem(400, NOT_VALID, errors=errors_of(error))
     if isinstance(error, TransferRefused):
@@ -81,6 +85,9 @@ _PLAIN: tuple[tuple[Any, int, str], ...] = (
     (PermissionDenied, 403, ""),
     (RequestDataTooBig, 413, "The body is too large."),
     (SuspiciousOperation, 400, "The request is malformed."),
+    (NoWorker, 503, ""),
+    (DocumentMoved, 409, ""),
+    (DocumentError, 422, ""),
     (CatalogueMoved, 409, "The catalogue has changed in the meantime. Do another dry run."),
 )
 

@@ -39,6 +39,7 @@ LISTS = (
     "calls",
     "keys",
     "credentials",
+    "documents",
     "audit",
 )
 OTHERS = {

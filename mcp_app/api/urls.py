@@ -6,6 +6,7 @@ from django.urls import path, re_path
 from rest_framework.routers import SimpleRouter
 
 from mcp_app.api.calls import CallViews
+from mcp_app.api.documents.views import DocumentViews
 from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
 from mcp_app.api.keys import AuditViews, CredentialViews, KeyViews
 from mcp_app.api.log.errors import ErrorViews
@@ -27,6 +28,7 @@ router.register("errors", ErrorViews, "errors")
 router.register("calls", CallViews, "calls")
 router.register("keys", KeyViews, "keys")
 router.register("credentials", CredentialViews, "credentials")
+router.register("documents", DocumentViews, "documents")
 router.register("audit", AuditViews, "audit")
 
 urlpatterns = [

@@ -31,9 +31,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# A catalogue file may have 32 MiB, plus the form around it. Other uploads are smaller.
+# A catalogue file or an OpenAPI document may have 32 MiB, plus the form around it.
 FILE_BYTES = 33 * 1024 * 1024
-FILES = ("/admin/", "/api/catalogue/import/")
+FILES = ("/admin/", "/api/catalogue/import/", "/api/documents/")
 GONE: Message = {"type": "http.disconnect"}
 
 

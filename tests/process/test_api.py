@@ -18,6 +18,13 @@ from tests.servers.live import LiveServer
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
+# In YAML, as the commands of the page upload it.
+DOCUMENT = """
+openapi: 3.1.0
+paths:
+  /orders/{id}:
+    get: {operationId: getOrder, summary: SUMMARY, tags: [orders]}
+"""
 KEY = """
 from django.contrib.auth import get_user_model
 from mcp_app.auth.api_keys import issue_api_key
@@ -44,6 +51,8 @@ def test_every_command_of_page_works_in_order(live: LiveServer, tmp_path: Path) 
         "API": f"http://127.0.0.1:{live.port}/api",
         "KEY": live.shell(KEY).strip().splitlines()[-1],
     }
+    for name, summary in (("openapi.yaml", "Get an order"), ("openapi-2.yaml", "Fetch an order")):
+        (tmp_path / name).write_text(DOCUMENT.replace("SUMMARY", summary))
     # Printed after each block, so that a failure shows its position.
     script = "set -e\n" + "".join(f"{block}\necho; echo == {place}\n" for place, block in enumerate(BLOCKS))
     done = subprocess.run(

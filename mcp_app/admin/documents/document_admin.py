@@ -22,10 +22,9 @@ from mcp_app.admin.markup import badge
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.catalogue.documents import importing, storing, updating
-from mcp_app.catalogue.documents.fetching import fetched
 from mcp_app.catalogue.documents.tools import tools_of
 from mcp_app.catalogue.sources.http.openapi.reading import DocumentError
-from mcp_app.execution.background import celery
+from mcp_app.execution.background import documents
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiDocument
 
@@ -105,16 +104,9 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
         return TemplateResponse(request, "mcp_admin/api_document_import.html", context)
 
     def _received(self, request: HttpRequest, given: dict[str, Any]) -> ApiDocument:
-        data, url = given["content"], ""
-        if data is None:
-            data, url = fetched(given["url"])
-        later = len(data) > storing.LARGE
-        row = storing.receive(
-            data=data, actor=request.user, url=url, prefix=given["tool_prefix"], later=later
+        return documents.receive(
+            data=given["content"], actor=request.user, url=given["url"], prefix=given["tool_prefix"]
         )
-        if later:
-            _enqueue(row)
-        return row
 
     def _stored(
         self, request: HttpRequest, form: forms.Form, store: Callable[[], ApiDocument]
@@ -200,22 +192,18 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
     def fetch(self, request: HttpRequest, row: ApiDocument) -> HttpResponse:
         """Fetch or upload the newer version of a document."""
         form = FileForm({**request.POST.dict(), "url": ""}, request.FILES)
+        data = None
         try:
             if request.FILES or request.POST.get("text"):
                 if not form.is_valid():
                     raise DocumentError(" ".join(" ".join(map(str, each)) for each in form.errors.values()))
                 data = form.cleaned_data["content"]
-            else:
-                data = storing.fetch_newer(row=row, actor=request.user)
-            later = len(data) > storing.LARGE
-            row = storing.receive_newer(row=row, data=data, actor=request.user, later=later)
+            row = documents.receive_newer(row=row, data=data, actor=request.user)
         except DocumentError as error:
             self.message_user(request, marked(error), messages.ERROR)
             return HttpResponseRedirect(self.page_url("change", row))
-        if later:
-            _enqueue(row)
-            return HttpResponseRedirect(self.page_url("change", row))
-        return HttpResponseRedirect(self.page_url("update", row))
+        is_read = row.state != ApiDocument.State.READING
+        return HttpResponseRedirect(self.page_url("update" if is_read else "change", row))
 
     def update_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the differences between a document and its tools (GET), or accept some of them (POST)."""
@@ -227,7 +215,8 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
         try:
             if request.method == "POST":
                 accepted = request.POST.getlist("accepted")
-                done = updating.update_tools(row=row, accepted=accepted, actor=request.user)
+                seen = request.POST.get("seen", "")
+                done = updating.update_tools(row=row, accepted=accepted, actor=request.user, seen=seen)
                 self._report(request, done.skipped)
                 text = f"Updated. {len(done.drafts)} changes are drafts now." if done.drafts else "Updated."
                 self.message_user(request, text, messages.SUCCESS)
@@ -265,15 +254,3 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
     def _context(self, request: HttpRequest, title: str, row: ApiDocument | None = None) -> dict[str, Any]:
         own = Media(css={"all": ["mcp_app/openapi.css"]}, js=["mcp_app/openapi.js"])
         return {**self.object_context(request, title, row), "media": self.media + own}
-
-
-def _enqueue(row: ApiDocument) -> None:
-    """Queue the reading of a received document. Raises DocumentError without a broker."""
-    try:
-        celery.enqueue_document(row.pk)
-    except celery.BrokerUnavailable as error:
-        if row.content is None:
-            row.delete()
-        raise DocumentError(
-            "Large documents are read by a worker, and its broker cannot be reached."
-        ) from error

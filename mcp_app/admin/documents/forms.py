@@ -9,9 +9,9 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from mcp_app.admin.widgets import UploadWidget
+from mcp_app.catalogue.documents.fetching import content_of
 from mcp_app.catalogue.documents.importing import MAX_TOOLS
 from mcp_app.catalogue.sources.http.openapi.names import MAX_NAME
-from mcp_app.catalogue.sources.http.openapi.reading import MAX_BYTES
 from mcp_app.catalogue.sources.http.openapi.servers import problem_of
 from mcp_app.models import ApiDocument
 
@@ -51,16 +51,10 @@ class FileForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Add ``content``, the bytes of a file or text, to the cleaned data. It is None for a URL."""
-        given = self.cleaned_data
-        file, text, url = given.get("file"), given.get("text") or "", (given.get("url") or "").strip()
-        if sum(map(bool, (file, text, url))) != 1:
-            raise ValidationError("Choose one: a URL, a file or the text.")
-        if url and not url.startswith(("https://", "http://")):
-            raise ValidationError({"url": "A URL begins with https:// or http://."})
-        content = (
-            file.read(MAX_BYTES + 1) if file else text.encode("utf-8", "surrogatepass") if text else None
-        )
-        return {**given, "url": url, "content": content}
+        found = self.cleaned_data
+        url = (found.get("url") or "").strip()
+        content = content_of(url=url, file=found.get("file"), text=found.get("text") or "")
+        return {**found, "url": url, "content": content}
 
 
 class NewDocumentForm(FileForm):
@@ -98,12 +92,12 @@ class SelectionForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Set ``server`` to the address to use. An address without encryption needs a confirmation."""
-        given = super().clean() or {}
-        server = given.get("server", "")
+        found = super().clean() or {}
+        server = found.get("server", "")
         if server == OWN_SERVER:
-            server = (given.get("own_server") or "").strip()
+            server = (found.get("own_server") or "").strip()
         if problem := problem_of(server):
             raise ValidationError(f"Server: {problem}")
-        if server.lower().startswith("http:") and not given.get("plain_http"):
+        if server.lower().startswith("http:") and not found.get("plain_http"):
             raise ValidationError("Requests over http are not encrypted. Confirm this below, or use https.")
-        return {**given, "server": server}
+        return {**found, "server": server}

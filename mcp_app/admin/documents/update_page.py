@@ -20,6 +20,7 @@ def context_of(plan: UpdatePlan) -> dict[str, Any]:
         "added": plan.added[:MOST_SHOWN],
         "more_added": max(0, len(plan.added) - MOST_SHOWN),
         "unchanged": plan.unchanged,
+        "seen": plan.sha256,
     }
 
 

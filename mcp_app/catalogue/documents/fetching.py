@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from asgiref.sync import async_to_sync
+from django.core.exceptions import ValidationError
 
 from mcp_app import conf
 from mcp_app.catalogue.sources.http.openapi import external
@@ -16,6 +17,18 @@ from mcp_app.egress.policy import networks
 SECONDS: Final = 60.0
 # Documents that others refer to, together.
 MAX_OTHERS: Final = MAX_BYTES
+
+
+def content_of(*, url: str, file: Any, text: str) -> bytes | None:
+    """Return the bytes of an uploaded file or of a text, or None for a URL. Raises ValidationError."""
+    if sum(map(bool, (url, file, text))) != 1:
+        raise ValidationError("Choose one: a URL, a file or the text.")
+    if url and not url.startswith(("https://", "http://")):
+        raise ValidationError({"url": "A URL begins with https:// or http://."})
+    if file:
+        content: bytes = file.read(MAX_BYTES + 1)
+        return content
+    return text.encode("utf-8", "surrogatepass") if text else None
 
 
 def fetched(url: str) -> tuple[bytes, str]:

@@ -13,10 +13,11 @@ from mcp_app.catalogue.changes import drafts, revisions, services
 from mcp_app.catalogue.changes.services import EntryChange
 from mcp_app.catalogue.documents.storing import converter_of, document_of
 from mcp_app.catalogue.documents.tools import drafts_of, tools_of, values_of
+from mcp_app.catalogue.sources.http.openapi.convert import Converter
 from mcp_app.catalogue.sources.http.openapi.faults import Unconvertible
 from mcp_app.catalogue.sources.http.openapi.reading import DocumentError
 from mcp_app.catalogue.sources.http.source import HTTP
-from mcp_app.models import ApiDocument, Draft, Tool
+from mcp_app.models import ApiDocument, Draft, Tool, audit
 
 MAX_TOOLS: Final = 2_000
 
@@ -51,8 +52,7 @@ def import_operations(
         )
     document = document_of(row)
     converter = converter_of(row, document)
-    if converter.server.problem:
-        raise DocumentError(f"The server cannot be used: {converter.server.problem}")
+    _check_server(row, converter)
     outcome = Imported()
     with transaction.atomic():
         revisions.lock()
@@ -75,6 +75,15 @@ def import_operations(
             why = f"Imported from {row.name}"
             outcome.revision = services.change_entries(changes=changes.values(), actor=actor, why=why)
             outcome.published = [str(each.values["name"]) for each in changes.values()]
+        if outcome.drafts or outcome.published:
+            counts = {"drafts": len(outcome.drafts), "published": len(outcome.published)}
+            audit(
+                actor=actor,
+                action="document.imported",
+                object_kind="document",
+                object_key=row.name,
+                detail={**counts, "skipped": len(outcome.skipped)},
+            )
     return outcome
 
 
@@ -93,12 +102,23 @@ def reason_of(error: Exception) -> str:
     return str(error)
 
 
+def _check_server(row: ApiDocument, converter: Converter) -> None:
+    """Raise DocumentError for an unusable server, and for a server without encryption that is not chosen."""
+    server = converter.server
+    if server.problem:
+        raise DocumentError(f"The server cannot be used: {server.problem}")
+    if not row.server and server.url.lower().startswith("http:"):
+        raise DocumentError(
+            f"Requests to {server.url} would not be encrypted. Choose this server yourself, or another one."
+        )
+
+
 class _Skipped(Exception):
     pass
 
 
 def _values(
-    row: ApiDocument, converter: Any, key: str, known: Iterable[str], names: Mapping[str, str]
+    row: ApiDocument, converter: Converter, key: str, known: Iterable[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
     if key not in converter.document.places:
         raise _Skipped("The document has no such operation.")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError, transaction
 
 from mcp_app.catalogue.documents import packing
@@ -24,13 +24,15 @@ from mcp_app.catalogue.sources.http.openapi.reading import (
     DocumentError,
     read,
 )
-from mcp_app.catalogue.sources.http.openapi.servers import Server, servers_of, typed_server
+from mcp_app.catalogue.sources.http.openapi.servers import Server, problem_of, servers_of, typed_server
 from mcp_app.catalogue.sources.http.openapi.survey import survey
-from mcp_app.models import ApiDocument, audit
+from mcp_app.credentials.services import NOT_ALLOWED, USE
+from mcp_app.models import ApiDocument, Credential, audit
 from mcp_app.models.audit import stored_user
 
 # Larger files are read by a worker, because reading one takes seconds.
 LARGE: Final = 2 * MIB
+BROKEN: Final = "The document could not be read. The log of the worker has the reason."
 CHOICES: Final = ("name", "prefix", "url", "server", "credentials")
 
 
@@ -89,6 +91,8 @@ def read_incoming(pk: int) -> None:
     def progress(done: int, total: int) -> None:
         ApiDocument.objects.filter(pk=pk).update(progress=min(99, 10 + done * 90 // max(total, 1)))
 
+    # Stays if the reading is interrupted. Otherwise, the page would show the progress forever.
+    row.state, row.problem = ApiDocument.State.FAILED, BROKEN
     try:
         document = _read(data, row.url)
         if row.content is None:
@@ -96,14 +100,21 @@ def read_incoming(pk: int) -> None:
         else:
             _offer(row, document)
     except DocumentError as error:
-        row.state, row.problem = ApiDocument.State.FAILED, str(error)[:500]
-    row.incoming = None
-    with transaction.atomic():
-        if ApiDocument.objects.select_for_update().filter(pk=pk).exists():
-            row.save()
+        row.problem = str(error)[:500]
+    finally:
+        row.incoming = None
+        with transaction.atomic():
+            if ApiDocument.objects.select_for_update().filter(pk=pk).exists():
+                row.save()
 
 
-def fetch_newer(*, row: ApiDocument, actor: Any) -> bytes:
+def drop_incoming(row: ApiDocument) -> None:
+    """Delete a received file that no worker can read. The version in use stays."""
+    row.incoming, row.state, row.progress = None, ApiDocument.State.READY, 100
+    row.save()
+
+
+def fetch_newer(*, row: ApiDocument) -> bytes:
     """Return the bytes at a document's address. Raises DocumentError."""
     if not row.url:
         raise DocumentError("This document was uploaded, so it has no address: upload the new version.")
@@ -111,13 +122,35 @@ def fetch_newer(*, row: ApiDocument, actor: Any) -> bytes:
 
 
 def save_choices(*, row: ApiDocument, actor: Any, **values: Any) -> ApiDocument:
-    """Store name, prefix, URL, server or credentials. Raises ValidationError by field."""
-    for name in values.keys() & set(CHOICES):
-        setattr(row, name, values[name])
+    """Store name, prefix, URL, server or credentials.
+
+    Raises ValidationError by field, and PermissionDenied if the actor may not use credentials.
+    """
+    given = {name: value for name, value in values.items() if name in CHOICES}
+    changed = sorted(name for name, value in given.items() if getattr(row, name) != value)
+    if not changed:
+        return row
+    if "credentials" in changed:
+        _check_credentials(given["credentials"], actor)
+    if given.get("server") and (problem := problem_of(given["server"])):
+        raise ValidationError({"server": [problem]})
+    for name in changed:
+        setattr(row, name, given[name])
     row.updated_by = stored_user(actor)
     row.full_clean(exclude=("updated_by",))
-    row.save()
+    with transaction.atomic():
+        row.save()
+        audit(actor=actor, **_about(row), action="document.changed", detail={"fields": changed})
     return row
+
+
+def _check_credentials(given: Mapping[str, str], actor: Any) -> None:
+    wanted = {name for name in given.values() if name}
+    if wanted and stored_user(actor) is not None and not actor.has_perm(USE):
+        raise PermissionDenied(NOT_ALLOWED)
+    known = Credential.objects.filter(name__in=wanted).values_list("name", flat=True)
+    if missing := sorted(wanted - set(known)):
+        raise ValidationError({"credentials": [f"There is no credential {missing[0]!r}."]})
 
 
 def delete_document(*, row: ApiDocument, actor: Any) -> None:

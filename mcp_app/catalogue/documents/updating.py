@@ -25,7 +25,8 @@ from mcp_app.catalogue.documents.tools import (
 )
 from mcp_app.catalogue.sources.http.openapi.convert import ConvertedTool
 from mcp_app.catalogue.sources.http.openapi.faults import Unconvertible
-from mcp_app.models import ApiDocument, Draft, Tool
+from mcp_app.catalogue.sources.http.openapi.reading import DocumentError
+from mcp_app.models import ApiDocument, Draft, Tool, audit
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,19 @@ class ToolChange:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePlan:
-    """The differences between a document and its tools. ``added`` are keys of new operations."""
+    """The differences between a document and its tools. ``added`` are keys of new operations.
+
+    ``sha256`` is the digest of the compared document.
+    """
 
     changes: list[ToolChange]
     added: list[str]
     unchanged: int
+    sha256: str
+
+
+class DocumentMoved(DocumentError):
+    """A document that was replaced after its differences were shown."""
 
 
 @dataclass(slots=True)
@@ -92,19 +101,26 @@ def planned(row: ApiDocument) -> UpdatePlan:
             continue
         changes += [change] if change is not None else []
     added = [key for key in document.places if key not in current.places]
-    return UpdatePlan(changes, added, len(tools) - len(changes))
+    return UpdatePlan(changes, added, len(tools) - len(changes), document.sha256)
 
 
-def update_tools(*, row: ApiDocument, accepted: Collection[str], actor: Any) -> Updated:
+def update_tools(*, row: ApiDocument, accepted: Collection[str], actor: Any, seen: str = "") -> Updated:
     """Save drafts of the accepted changes, by operation key, and put the newer version into use.
 
-    Changes that are not accepted are shown again. Raises DocumentError.
+    Changes that are not accepted are shown again. ``seen`` is the digest of the document whose differences
+    the user has seen. Raises DocumentMoved if the document was replaced since, and DocumentError.
     """
     outcome = Updated()
     with transaction.atomic():
         revisions.lock()
-        for change in planned(row).changes:
-            if change.key not in accepted:
+        row.refresh_from_db()
+        plan = planned(row)
+        if seen and seen != plan.sha256:
+            raise DocumentMoved("The document has changed since you looked. Look at its changes again.")
+        found = {change.key: change for change in plan.changes}
+        for key in dict.fromkeys(accepted):
+            if (change := found.get(key)) is None:
+                outcome.skipped[key] = "It has not changed."
                 continue
             if change.waits:
                 outcome.skipped[change.key] = "It has a draft already: publish or discard it first."
@@ -117,7 +133,16 @@ def update_tools(*, row: ApiDocument, accepted: Collection[str], actor: Any) -> 
                 outcome.drafts.append(draft)
             except ValidationError as error:
                 outcome.skipped[change.key] = reason_of(error)
+        is_newer = row.newer is not None
         take_newer(row)
+        if outcome.drafts or is_newer:
+            audit(
+                actor=actor,
+                action="document.updated",
+                object_kind="document",
+                object_key=row.name,
+                detail={"drafts": len(outcome.drafts), "skipped": len(outcome.skipped)},
+            )
     return outcome
 
 

@@ -11,8 +11,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from mcp_app.admin.documents import document_admin
 from mcp_app.catalogue.documents import importing, storing
+from mcp_app.execution.background import celery
 from mcp_app.execution.background.celery import BrokerUnavailable
 from mcp_app.models import ApiDocument, Draft, Tool
 from tests.integration.catalogue.test_openapi_import import PATHS, changed_paths, data
@@ -74,7 +74,7 @@ def test_unusable_document_is_explained_and_not_stored(
 def test_large_document_is_read_by_a_worker(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storing, "LARGE", 10)
     queued: list[int] = []
-    monkeypatch.setattr(document_admin.celery, "enqueue_document", queued.append)
+    monkeypatch.setattr(celery, "enqueue_document", queued.append)
     admin_client.post(reverse(IMPORT), {"text": data().decode(), "tool_prefix": "shop"})
     row = ApiDocument.objects.get()
     assert (queued, row.state) == ([row.pk], "reading")
@@ -92,7 +92,7 @@ def test_large_document_without_broker_is_not_stored(
         raise BrokerUnavailable
 
     monkeypatch.setattr(storing, "LARGE", 10)
-    monkeypatch.setattr(document_admin.celery, "enqueue_document", refuse)
+    monkeypatch.setattr(celery, "enqueue_document", refuse)
     response = admin_client.post(reverse(IMPORT), {"text": data().decode()})
     assert "broker cannot be reached" in str(response.context["form"].errors)
     assert not ApiDocument.objects.exists()

@@ -253,3 +253,15 @@ def test_deleted_document_leaves_its_tools(shop: ApiDocument) -> None:
     storing.delete_document(row=shop, actor=None)
     assert Tool.objects.filter(name="shop_listOrders").exists()
     assert AuditEvent.objects.filter(action="document.deleted", object_key="shop").exists()
+
+
+def test_interrupted_reading_is_shown_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(data: bytes, url: str) -> None:
+        raise TimeoutError
+
+    row = storing.receive(data=data(), actor=None, prefix="a", later=True)
+    monkeypatch.setattr(storing, "_read", stop)
+    with pytest.raises(TimeoutError):
+        storing.read_incoming(row.pk)
+    row.refresh_from_db()
+    assert (row.state, row.problem, row.incoming) == ("failed", storing.BROKEN, None)

@@ -370,6 +370,12 @@ class Requests:
             ),
             "PATCH /api/credentials/<id>/": _changing({"expires_at": "2099-01-01T00:00:00Z"}),
             "DELETE /api/credentials/<id>/": _changing({}),
+            "POST /api/documents/": _changing({"text": NEW_DOCUMENT, "name": "new"}),
+            "POST /api/documents/<id>/import/": _changing({"operations": ["GET /first"]}),
+            "POST /api/documents/<id>/publish/": _changing({}),
+            "POST /api/documents/<id>/fetch/": _changing({"text": NEW_DOCUMENT}),
+            "POST /api/documents/<id>/update/": Request("", {"accepted": ["none"]}),
+            "DELETE /api/documents/<id>/": _changing({}),
         }
 
 

@@ -118,6 +118,7 @@ async def test_chunked_body_gets_content_length_for_django() -> None:
         ("key", "/api/calls/", 4 * MIB + 1, 413),
         ("key", "/api/catalogue/import/", 32 * MIB, 200),
         ("key", "/api/catalogue/import/", 34 * MIB, 413),
+        ("key", "/api/documents/", 32 * MIB, 200),
         ("wrong key", "/api/catalogue/import/", 1 * MIB, 413),
     ],
 )

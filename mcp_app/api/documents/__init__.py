@@ -1,0 +1,1 @@
+"""OpenAPI documents in the API."""
