@@ -309,7 +309,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         at, who = moment(key.revoked_at), revoked_by(key)
         return format_html("{} by {}", at, visible(who)) if who else at
 
-    @admin.display(description="state")
+    @admin.display(description="status")
     def state(self, key: ApiKey) -> SafeString:
         """Return the key's state as a badge. An active key that expires soon has a second badge."""
         name = state_of(key)

@@ -1,14 +1,99 @@
-"""Admin pages of the audit trail: a read-only list with a search."""
+"""Admin pages of the audit trail: a read-only list with a search, which shows actions in words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, Final
+
 from django.contrib import admin
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin
 from mcp_app.admin.columns import json_column, text_column
 from mcp_app.admin.markup import moment
+from mcp_app.interface.text import marked, visible
 from mcp_app.models import AuditEvent
+
+# The stored code of each action, which the API and exports contain, with the words for pages.
+WORDS: Final = {
+    "api_key.issue": "API key added",
+    "api_key.replace": "API key replaced",
+    "api_key.revoke": "API key revoked",
+    "bench.run_as": "test bench used as another user",
+    "call.approve": "call approved",
+    "call.expire": "approval expired",
+    "call.refuse": "call refused",
+    "call.retry": "call retried",
+    "call.start": "call started",
+    "call.stop": "call cancelled",
+    "catalogue.accepted": "new definition accepted",
+    "catalogue.changed": "entry changed",
+    "catalogue.created": "entry added",
+    "catalogue.deleted": "entry deleted",
+    "catalogue.disabled": "entry disabled",
+    "catalogue.draft_discarded": "draft discarded",
+    "catalogue.draft_saved": "draft saved",
+    "catalogue.enabled": "entry enabled",
+    "catalogue.imported": "catalogue imported",
+    "catalogue.mirrored": "definitions read from code",
+    "catalogue.permission_set": "who can use an entry changed",
+    "catalogue.published": "draft published",
+    "catalogue.rolled_back": "entry rolled back",
+    "credential.changed": "credential changed",
+    "credential.created": "credential added",
+    "credential.deleted": "credential deleted",
+    "document.deleted": "OpenAPI document deleted",
+    "document.newer": "OpenAPI document updated",
+    "document.received": "OpenAPI document imported",
+    "error.assign": "error assigned",
+    "error.mute": "error muted",
+    "error.reopen": "error reopened",
+    "error.resolve": "error resolved",
+    "http_tool.tried": "HTTP request tested",
+    "identity.create": "user added by identity provider",
+    "identity.groups": "groups set by identity provider",
+    "identity.link": "user linked to identity provider",
+    "notification.choose": "notifications changed",
+    "oauth.allow": "OAuth client allowed",
+    "oauth.client_change": "OAuth client changed",
+    "oauth.client_disable": "OAuth client disabled",
+    "oauth.client_enable": "OAuth client enabled",
+    "oauth.client_enter": "OAuth client added",
+    "oauth.client_register": "OAuth client registered",
+    "oauth.code_reused": "OAuth code used twice",
+    "oauth.deny": "OAuth client denied",
+    "oauth.end": "OAuth connection ended",
+    "oauth.machine_connect": "service user connected",
+    "oauth.machine_enter": "OAuth client with service user added",
+    "oauth.machine_refused": "login of a service user refused",
+    "oauth.refresh_reused": "OAuth refresh token used twice",
+    "oauth.scope_refused": "missing scope",
+    "request.stop": "request cancelled",
+    "search.share": "saved search shared",
+    "search.unshare": "saved search no longer shared",
+    "second_factor.lock": "second factor locked",
+    "second_factor.new_codes": "recovery codes replaced",
+    "second_factor.recover": "recovery code used",
+    "second_factor.remove": "second factor removed",
+    "second_factor.set_up": "second factor set up",
+    "service_user.login_refused": "login of a service user refused",
+    "session.end": "session ended",
+}
+
+
+def in_words(action: str) -> str:
+    """Return an action in words. Unknown codes, such as those of a project, are shown as stored."""
+    return WORDS.get(action, action)
+
+
+class ActionFilter(admin.AllValuesFieldListFilter):
+    """List filter by action, in words."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Replace the codes of Django's choices by words."""
+        for choice in super().choices(changelist):
+            yield {**choice, "display": in_words(str(choice["display"]))}
 
 
 @admin.register(AuditEvent)
@@ -17,9 +102,9 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
 
     list_display = ("when", "who", "what", "kind", "key")
     list_display_links = ("when",)
-    list_filter = ("at", "action", "object_kind")
+    list_filter = ("at", ("action", ActionFilter), "object_kind")
     search_fields = ("actor_name", "action", "object_key")
-    search_help_text = "User, action or object."
+    search_help_text = "User, object, or code of an action, such as api_key.revoke."
     fields = ("when", "who", "what", "kind", "key", "shown_detail")
     readonly_fields = fields
     actions = None
@@ -29,8 +114,13 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
         """Return the time of the event."""
         return moment(event.at)
 
+    @admin.display(description="action", ordering="action")
+    def what(self, event: AuditEvent) -> SafeString:
+        """Return the action in words, with its code as tooltip."""
+        code = event.action
+        return format_html('<span title="{}">{}</span>', marked(code), visible(in_words(code)))
+
     who = text_column("who", "actor_name", ordering="actor_name", empty="-")
-    what = text_column("action", "action", ordering="action")
     kind = text_column("kind", "object_kind", ordering="object_kind", empty="-")
     key = text_column("object", "object_key", ordering="object_key", empty="-")
     shown_detail = json_column("detail", "detail")

@@ -167,6 +167,23 @@ class NamedList:
         listed: Any = super()
         return listed.changelist_view(request, {**named, **(extra_context or {})})  # type: ignore[no-any-return]
 
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        """Name the row in the title. Django's title is "Delete"."""
+        context["title"] = f"Delete {marked(context['object'])}"
+        deleting: Any = super()
+        return deleting.render_delete_form(request, context)  # type: ignore[no-any-return]
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
+        """Leave out the rows between two models, which have no names. The summary still counts them."""
+        deleting: Any = super()
+        nested, *others = deleting.get_deleted_objects(objs, request)
+        return (_without_relationships(nested), *others)
+
+
+def _without_relationships(nested: list[Any]) -> list[Any]:
+    named = [_without_relationships(each) if isinstance(each, list) else each for each in nested]
+    return [each for each in named if each != [] and " relationship: " not in each]
+
 
 class ModelAdmin(NamedList, ListedLookups, SkinAdmin[M]):
     """Base class of all admin pages.

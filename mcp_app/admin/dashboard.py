@@ -44,7 +44,7 @@ LATE_SECONDS = 10.0
 LOG_IS_OFF: Final = "The message log is disabled (MESSAGE_LOG), so calls are not counted."
 NO_LOG: Final = "Without Redis, nothing is logged. Start the server with manage.py up, or set REDIS_URL."
 NO_WORKER: Final = "No worker was active in the last 15 seconds, so the log is not written. Start a worker."
-BEHIND: Final = "The message log lags behind, so these figures are outdated."
+BEHIND: Final = "The message log is delayed, so these figures are outdated."
 NEVER: Final = "No messages yet. Connect a client and call a tool. The call appears here within seconds."
 QUIET: Final = "No calls in this period."
 ORPHANED: Final = "Background calls wait in a queue without a worker. Start a worker with --queues."
@@ -150,11 +150,12 @@ def dashboard(request: HttpRequest) -> Dashboard:
 
 def _show_traffic(shown: Dashboard, user: Any, found: Traffic) -> None:
     total, calls = found.total, f"{found.total.all:,} {'call' if found.total.all == 1 else 'calls'}"
-    rate = total.all / found.minutes
+    title, rate = "Calls per minute", total.all / found.minutes
     if found.period.until is None:
+        title = "Calls in the last minute"
         rate, calls = round(traffic.current_rate(shown.at)), f"{calls} in the {found.period.title.lower()}"
     shown.tiles += [
-        Tile("Calls per minute", number_text(rate), calls, url=_messages(found, outcome=ANSWERED)),
+        Tile(title, number_text(rate), calls, url=_messages(found, outcome=ANSWERED)),
         Tile("Error rate", share_text(total.error_rate), f"{total.failed:,} failed",
              "bad" if total.failed else "", _messages(found, outcome=FAILED)),
         Tile("p50 duration", percentile_text(total.p50), f"p95 {percentile_text(total.p95)}",
@@ -257,7 +258,7 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
         shown.verdict.faults.append(Reason(NEARLY_FULL))
     late = seconds >= LATE_SECONDS
     note = f"{waiting:,} pending {'batch' if waiting == 1 else 'batches'}" if waiting else "up to date"
-    shown.tiles.append(Tile("Log lag", seconds_text(seconds), note, "bad" if late else ""))
+    shown.tiles.append(Tile("Log delay", seconds_text(seconds), note, "bad" if late else ""))
     if not state.workers:
         shown.verdict.faults.append(Reason(NO_WORKER))
     elif late:

@@ -22,7 +22,7 @@ from django.http import HttpRequest
 class StateFilter(admin.SimpleListFilter):
     """A list filter by state. ``states`` returns a map of the states to their current query conditions."""
 
-    title = parameter_name = "state"
+    title, parameter_name = "status", "state"
     states: ClassVar[Callable[[], dict[str, Q]]]
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:

@@ -102,16 +102,24 @@ def with_window(about: str, words: str, address: str, field: str) -> SafeString:
 
 
 def span(time: timedelta | None) -> str:
-    """Return a duration as text such as ``12 ms``, ``3.2 s``, ``4 min 05 s`` or ``2 h 03 min``."""
+    """Return a duration as text such as ``<0.1 ms``, ``1.5 ms``, ``3.2 s``, ``4 min 05 s`` or ``2 h 03 min``.
+
+    All pages use this form. ``times.js`` has a copy.
+    """
     if time is None:
         return "-"
     seconds = max(time.total_seconds(), 0.0)
+    if seconds < 0.0001:
+        return "<0.1 ms"
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
+        return f"{seconds * 1000:.{int(seconds < 0.01)}f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    hours = minutes // 60
+    if hours >= 48:
+        return f"{hours // 24} d"
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{hours} h {minutes % 60:02d} min"
 
 
 def number_text(value: float) -> str:
@@ -133,9 +141,7 @@ def rounded_share(value: float, digits: int) -> float:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Return a measured duration as text. Very short durations keep their precision."""
-    if seconds is not None and 0 < seconds < 0.01:
-        return f"{seconds * 1000:.2g} ms"
+    """Return a measured duration as text, which may be 0."""
     if seconds == 0:
         return "0 s"
     return "–" if seconds is None else span(timedelta(seconds=seconds))
@@ -147,7 +153,7 @@ def percentile_text(seconds: float | None) -> str:
     Below the first bound and above the last one, the histogram contains only numbers of calls.
     """
     if seconds is not None and seconds < BOUNDS[0]:
-        return f"< {seconds_text(BOUNDS[0])}"
+        return f"<{seconds_text(BOUNDS[0])}".replace(".0 ", " ")
     if seconds is not None and seconds >= BOUNDS[-1]:
         return f"> {seconds_text(BOUNDS[-1])}"
     return seconds_text(seconds)

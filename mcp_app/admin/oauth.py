@@ -32,7 +32,7 @@ from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import RegistrationRefused, create_client, metadata_of
 from mcp_app.protocol.scopes import BASIC
 
-KINDS = {"manual": "entered here", "dcr": "registered itself", "cimd": "published document"}
+KINDS = {"manual": "added here", "dcr": "registered itself", "cimd": "client document"}
 
 
 def undress() -> None:
@@ -56,20 +56,20 @@ undress()
 
 PEOPLE, MACHINE = "people", "machine"
 WHO = [
-    (PEOPLE, "its users: each logs in and allows the connection"),
-    (MACHINE, "a machine: it gets its own service user"),
+    (PEOPLE, "the user who logs in"),
+    (MACHINE, "a new service user (for a machine without a browser)"),
 ]
 
 
 class ClientForm(IssuedForm[Client]):
     """The form of a new client, for clients that cannot register themselves."""
 
-    who = forms.ChoiceField(choices=WHO, initial=PEOPLE, required=False, label="Connects as", widget=Select())
+    who = forms.ChoiceField(choices=WHO, initial=PEOPLE, required=False, label="Acts as", widget=Select())
     scopes = ScopesField(
         user="its service user",
         initial=BASIC,
         required=False,
-        help_text="The most that its tokens may do.",
+        help_text="Its tokens never have more scopes than these.",
     )
 
     class Meta:
@@ -79,12 +79,12 @@ class ClientForm(IssuedForm[Client]):
             "redirect_uris": Textarea(attrs={"rows": 4, "spellcheck": "false"}),
             "jwks": Textarea(attrs={"rows": 6, "spellcheck": "false"}),
         }
-        labels: ClassVar[Any] = {"jwks": "Public keys", "jwks_uri": "Address of public keys"}
+        labels: ClassVar[Any] = {"jwks": "Public keys", "jwks_uri": "URL of public keys"}
         help_texts: ClassVar[Any] = {
-            "redirect_uris": "Addresses to which users return after login, one per line. Machines need none.",
-            "token_auth_method": "How the client authenticates when it requests tokens.",
-            "jwks": "For authentication with a key: the public key as PEM, or a JWK set.",
-            "jwks_uri": "Instead of public keys: the https address of the JWK set.",
+            "redirect_uris": "Where users return after login, one URI per line. A service user needs none.",
+            "token_auth_method": "How the client identifies itself when it requests tokens.",
+            "jwks": "If requests are signed: the public key as PEM, or a JWK set.",
+            "jwks_uri": "Instead of public keys: the https URL of the JWK set.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -141,7 +141,7 @@ class ClientAdmin(IssuedAdmin[Client]):
     change_form_template = "mcp_admin/oauth_client_form.html"
     entered_fields = ("name", "who", "token_auth_method", "redirect_uris")
     machine_fields = ("scopes", "jwks", "jwks_uri")
-    issued_title = "Client entered"
+    issued_title = "OAuth client added"
     issued_template = "mcp_admin/oauth_client_entered.html"
     shown_fields = (
         "shown_name",
@@ -180,7 +180,7 @@ class ClientAdmin(IssuedAdmin[Client]):
         if obj is not None:
             return [(None, {"fields": self.get_fields(request, obj)})]
         allowed = request.user.has_perm(PERMISSION)
-        machines = [("Of a machine", {"fields": self.machine_fields})] if allowed else []
+        machines = [("For a service user", {"fields": self.machine_fields})] if allowed else []
         return [(None, {"fields": self.entered_fields}), *machines]
 
     def issued_context(self, request: HttpRequest, row: Client, secret: str) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class ClientAdmin(IssuedAdmin[Client]):
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         client = self.get_object(request, object_id)
         connections = connections_page(request.user, q=client.client_id) if client is not None else None
-        pages = [("Connections", connections)] if connections else []
+        pages = [("OAuth connections", connections)] if connections else []
         return {"can_switch": self.has_switch_permission(request), "pages": pages}
 
     @object_button("disable", "switch")
@@ -216,12 +216,12 @@ class ClientAdmin(IssuedAdmin[Client]):
     shown_name = text_column("name", "name", ordering="name", empty="(no name)")
     shown_id = text_column("client id", "client_id")
 
-    @admin.display(description="redirects to")
+    @admin.display(description="redirect URI")
     def host(self, client: Client) -> SafeString:
         """Return the first redirect URI."""
         return visible((client.redirect_uris.split() or ["-"])[0][:60])
 
-    @admin.display(description="addresses")
+    @admin.display(description="redirect URIs")
     def addresses(self, client: Client) -> SafeString:
         """Return all redirect URIs."""
         return visible(client.redirect_uris.replace(" ", ", ") or "-")
@@ -232,8 +232,8 @@ class ClientAdmin(IssuedAdmin[Client]):
     def service_user(self, client: Client) -> SafeString:
         """Return the service user of a machine."""
         if not client.is_machine:
-            return visible("none: users connect it")
-        return visible(client.service_user or "deleted: it gets no tokens")
+            return visible("none: each user logs in")
+        return visible(client.service_user or "deleted: the client gets no tokens")
 
     @admin.display(description="keys")
     def shown_keys(self, client: Client) -> SafeString:
@@ -256,7 +256,7 @@ class ClientAdmin(IssuedAdmin[Client]):
     created_at = time_column("created", "created")
     last_used = time_column("last used", "last_used_at")
 
-    @admin.display(description="state")
+    @admin.display(description="status")
     def state(self, client: Client) -> SafeString:
         """Return "on" or "off" as a badge."""
         return badge("off", "bad") if client.disabled_at else badge("on", "good")
@@ -358,7 +358,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     last_used = time_column("last used", "last_used_at")
     ends = time_column("ends", "ends_at", sortable=False)
 
-    @admin.display(description="state")
+    @admin.display(description="status")
     def state(self, connection: Connection) -> SafeString:
         """Return the state as a badge."""
         name = state_of(connection)

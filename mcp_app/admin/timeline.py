@@ -57,9 +57,9 @@ class Mark(NamedTuple):
 # Display of log lines that mark the state of a request. ``line.js`` of the live console has a copy of this
 # table.
 MARKS: Final = {
-    "running": Mark("⋯", "running", "mark: no response yet"),
-    "waiting": Mark("⋯", "waiting", "mark: the call waits, no response yet"),
-    "resumed": Mark("↻", "resumed", "mark: the client came back for the rest of a stream"),
+    "running": Mark("⋯", "running", "no response yet"),
+    "waiting": Mark("⋯", "waiting", "the call waits, no response yet"),
+    "resumed": Mark("↻", "resumed", "the client resumed a stream"),
 }
 
 

@@ -58,7 +58,7 @@ class ServerStatus:
         """The status as a short phrase."""
         if self.faults:
             return "Degraded"
-        return "Healthy" if self.tasks else "All systems operational"
+        return "Running" if self.tasks else "All systems operational"
 
     @property
     def sentence(self) -> str:
@@ -66,7 +66,7 @@ class ServerStatus:
         if self.faults:
             return "The server cannot do all of its work."
         if self.tasks:
-            return _counted(len(self.tasks), "item needs", "items need") + " attention:"
+            return _counted(len(self.tasks), "item needs", "items need") + " your attention:"
         return "Nothing needs your attention."
 
     @property

@@ -22,7 +22,7 @@ class ConversationRefused(Exception):
     """Raised if the server rejects ``initialize``. ``status`` is the HTTP status."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(f"initialize is answered {status}")
+        super().__init__(f"initialize got status {status}")
         self.status = status
 
 
@@ -85,7 +85,7 @@ class Conversation:
             "GET", self._path, {**self._headers, **COMPRESSED, "Accept": EVENTS}
         ) as arriving:
             if arriving.status != 200:
-                raise EgressFailed(f"GET for an event stream is answered {arriving.status}.")
+                raise EgressFailed(f"GET for an event stream got status {arriving.status}.")
             for _ in arriving.chunks():
                 took = time.monotonic() - begun
                 return Arrivals(took, took)

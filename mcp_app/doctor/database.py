@@ -115,8 +115,8 @@ def disk(_: Installation) -> Iterator[Finding]:
 
 def disk_finding(free: int) -> Finding:
     """Return the finding for a number of free bytes."""
-    text = f"{free // (1024 * 1024):,} MiB are free where the database is"
-    remedy = "Free space on that disk, or move the database to a larger one."
+    text = f"{free // (1024 * 1024):,} MiB are free on the disk of the database"
+    remedy = "Free space on this disk, or move the database to a larger one."
     if free < DISK_ERROR:
         return error("database.disk", text, remedy)
     return warning("database.disk", text, remedy) if free < DISK_WARNING else ok("database.disk", text)

@@ -27,26 +27,26 @@ def reach(_: Installation) -> Iterator[Finding]:
     from mcp_app.oauth.documents import accepted
 
     settings = conf.get()
-    registers = "register" if settings.oauth_registration else "need an id that was entered by hand"
+    registers = "register" if settings.oauth_registration else "have to be added by an administrator"
     if not accepted():
-        yield ok(CHECK, f"documents of clients are not accepted: clients {registers}")
+        yield ok(CHECK, f"client documents are not accepted: clients {registers}")
         return
     named = ", ".join(settings.oauth_document_hosts)
     if settings.oauth_documents == "auto" and settings.oauth_registration and "*" not in named:
-        yield ok(CHECK, f"documents are accepted from {named} and not announced: other clients register")
+        yield ok(CHECK, f"client documents of {named} are accepted; other clients register")
         return
     missing = ", ".join(unreachable())
     if not missing:
-        yield ok(CHECK, "documents of clients can be fetched from here")
+        yield ok(CHECK, "this server can fetch client documents")
     elif not settings.oauth_registration:
-        remedy = f"{REACH}, or set OAUTH_REGISTRATION=on, or enter the clients by hand."
+        remedy = f"{REACH}, or set OAUTH_REGISTRATION=on, or add the clients in the admin."
         yield error(CHECK, f"no response from {missing}: their clients cannot connect", remedy)
     elif settings.oauth_documents == "on":
         text = f"no response from {missing}: their clients cannot connect, and do not register instead"
         yield error(CHECK, text, f"{REACH}, or set OAUTH_DOCUMENTS=auto.")
     else:
         text = f"no response from {missing}: clients register instead of publishing a document"
-        yield warning(CHECK, text, f"{REACH}, or set OAUTH_DOCUMENTS=off if that is meant.")
+        yield warning(CHECK, text, f"{REACH}, or set OAUTH_DOCUMENTS=off if this is intended.")
 
 
 CHECKS = (reach,)

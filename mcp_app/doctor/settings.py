@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
@@ -27,18 +28,22 @@ def debug(installation: Installation) -> Iterator[Finding]:
         yield ok("settings.debug", "DEBUG is on for this machine only" if django_settings.DEBUG else "off")
 
 
+LOCAL: Final = "only clients on this machine can connect, without a key"
+
+
 def loopback(_: Installation) -> Iterator[Finding]:
     """Check that only clients on this machine can connect without a credential."""
     settings = conf.get()
     if settings.auth == "loopback" and not settings.loopback:
-        text = "AUTH is loopback, so no credential is required, but other machines can connect"
+        text = "clients need no key (AUTH is loopback), but other machines can connect"
         yield error(
             "settings.loopback",
             text,
             "Set AUTH (MCP_AUTH) to required, or set LOOPBACK and listen on this machine only.",
         )
     else:
-        yield ok("settings.loopback", f"AUTH is {settings.auth}")
+        needed = "clients need a login or a key" if settings.auth != "loopback" else LOCAL
+        yield ok("settings.loopback", f"{needed} (AUTH is {settings.auth})")
 
 
 def secret_key(_: Installation) -> Iterator[Finding]:

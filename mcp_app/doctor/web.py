@@ -43,7 +43,7 @@ def alive(installation: Installation) -> Iterator[Finding]:
     if answer.status == 200 and _json(answer).get("status") == "ok":
         yield ok(check, f"{where} responds, served by {server}")
         if _json(answer).get("lifespan") is False:
-            text = "the server did not announce its start (lifespan), nor will it announce its end"
+            text = "the server sends no lifespan events, so this app does not learn when it stops"
             remedy = (
                 "Serve with uvicorn, hypercorn or granian, and let lifespan events reach get_application(): "
                 "otherwise open streams and running calls are cut off when a process stops."
@@ -77,13 +77,16 @@ def hosts(installation: Installation) -> Iterator[Finding]:
     """Check that the public host is accepted and other hosts are rejected (DNS rebinding)."""
     own = _knock(installation)
     if own.status == 421:
-        text = f"{urlsplit(installation.url).netloc} is refused as a Host"
+        text = f"requests to {urlsplit(installation.url).netloc} are refused (Host)"
         yield error("web.hosts", text, "Set PUBLIC_URL or ALLOWED_HOSTS, and have the proxy pass Host on.")
     elif _lets_in(installation, own, Host=STRANGER):
-        text = "a foreign Host is accepted"
+        text = "requests to other host names are accepted (Host)"
         yield error("web.hosts", text, "Name the hosts in ALLOWED_HOSTS, and have the proxy pass Host on.")
     else:
-        yield ok("web.hosts", "its own Host is accepted, a foreign one is refused")
+        yield ok(
+            "web.hosts",
+            "requests to the public host name are accepted, those to other names are refused (Host)",
+        )
 
 
 def origins(installation: Installation) -> Iterator[Finding]:
@@ -91,15 +94,18 @@ def origins(installation: Installation) -> Iterator[Finding]:
     parts = urlsplit(installation.url)
     own = _knock(installation, Origin=f"{parts.scheme}://{parts.netloc}")
     if own.status == 403:
-        text = "the public address is refused as an Origin"
+        text = "requests from the public address are refused (Origin)"
         yield error("web.origins", text, "Set PUBLIC_URL, and have the proxy pass Host on.")
     elif _lets_in(installation, own, Origin=f"https://{STRANGER}"):
-        text = "any other address is accepted as an Origin"
+        text = "requests from other websites are accepted (Origin)"
         yield error(
             "web.origins", text, "Name the origins in ALLOWED_ORIGINS, and have the proxy pass Origin on."
         )
     else:
-        yield ok("web.origins", "its own Origin is accepted, a foreign one is refused")
+        yield ok(
+            "web.origins",
+            "requests from the public address are accepted, those from other websites are refused (Origin)",
+        )
 
 
 def event_stream(installation: Installation) -> Iterator[Finding]:
@@ -108,7 +114,7 @@ def event_stream(installation: Installation) -> Iterator[Finding]:
     endpoint = installation.url + ENDPOINT
     if connection_at(endpoint).needs_key and not installation.key:
         yield skipped(
-            check, "an API key is needed", "Pass one: --key, MCP_API_KEY, or the field on the admin's page."
+            check, "an API key is needed", "Pass a key: --key, MCP_API_KEY, or the field on the page Doctor."
         )
         return
     with OriginClient(installation.url, seconds=REQUEST_SECONDS) as site:
@@ -138,7 +144,7 @@ def _timed(conversation: Conversation, installation: Installation) -> Finding:
         first = conversation.listen().first
     except EgressFailed as fault:
         return error("web.event_stream", f"no first bytes of an event stream: {fault}", UNBUFFERED)
-    return ok("web.event_stream", f"the first bytes of a stream came after {first:.2f} s")
+    return ok("web.event_stream", f"an event stream sent its first bytes after {first:.2f} s")
 
 
 _SLOWLY = {"to": STEPS, "delay_seconds": STEP_SECONDS}
@@ -147,8 +153,8 @@ _SLOWLY = {"to": STEPS, "delay_seconds": STEP_SECONDS}
 def arrivals_finding(arrivals: Arrivals) -> Finding:
     """Return the finding for the measured times of a call that takes ``STEPS * STEP_SECONDS``."""
     check = "web.event_stream"
-    text = f"of a call of {STEPS * STEP_SECONDS:g} s the first event came after {arrivals.first:.2f} s"
-    text += f", the last after {arrivals.last:.2f} s"
+    text = f"a call that takes {STEPS * STEP_SECONDS:g} s sent its first event after {arrivals.first:.2f} s"
+    text += f" and its last after {arrivals.last:.2f} s"
     if arrivals.last - arrivals.first < STEPS * STEP_SECONDS / 2:
         return error(check, f"{text}: the events are delayed", UNBUFFERED)
     if arrivals.first > STEPS * STEP_SECONDS / 2:

@@ -29,7 +29,7 @@ def visible(installation: Installation) -> Iterator[Finding]:
     Report nothing otherwise.
     """
     if not installation.redis_url:
-        yield skipped("workers.visible", "without Redis background tools run in the web process")
+        yield skipped("workers.visible", "without Redis, background tools run in the web process")
         return
     try:
         Presence(installation.redis_url).seen()
@@ -52,19 +52,19 @@ def queues(installation: Installation) -> Iterator[Finding]:
     used = _used_queues()
     served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
     for queue in sorted(used - served):
-        text = f"background tools use the queue {queue}, and no worker listens to it"
+        text = f"background tools use the queue {queue}, which has no worker"
         yield error(
             "workers.queues", text, f"Start `celery -A {application().main} worker --queues {queue}`."
         )
     if used <= served:
-        yield ok("workers.queues", f"every queue of a tool has a worker: {', '.join(sorted(used)) or 'none'}")
+        yield ok("workers.queues", f"all queues of tools have a worker: {', '.join(sorted(used)) or 'none'}")
 
 
 def jobs(installation: Installation) -> Iterator[Finding]:
     """Report the number of jobs that no worker has claimed, by queue."""
     served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
     for queue, waiting in sorted(JobQueues(installation.redis_url).depths(served | _used_queues()).items()):
-        text = f"{waiting} wait in {queue}"
+        text = f"{waiting} waiting job{'' if waiting == 1 else 's'} in the queue {queue}"
         if waiting > MANY_JOBS:
             yield warning("workers.jobs", text, "Start more workers, or raise --concurrency.")
         else:

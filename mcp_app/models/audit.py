@@ -48,6 +48,7 @@ class AuditEvent(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-id"]
+        verbose_name_plural = "audit trail"
 
     def __str__(self) -> str:
         return f"{self.action} {self.object_key}".strip()

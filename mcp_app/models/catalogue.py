@@ -74,7 +74,10 @@ class Tool(EntryRow):
     output_schema = models.JSONField(null=True, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
     timeout_seconds = models.FloatField(
-        null=True, blank=True, help_text="Maximum duration of a call. Empty: the server's default."
+        "timeout",
+        null=True,
+        blank=True,
+        help_text="Maximum duration of a call, in seconds. Empty: the server's default.",
     )
     calls_per_minute = models.PositiveIntegerField(
         null=True, blank=True, help_text="For each caller. Empty: no limit."
@@ -89,26 +92,30 @@ class Tool(EntryRow):
         "Empty: as in code.",
     )
     queue = models.CharField(
-        max_length=100, blank=True, help_text="Celery queue of background calls. A worker must consume it."
+        max_length=100, blank=True, help_text="Celery queue of background calls. It needs a worker."
     )
     priority = models.PositiveSmallIntegerField(
         null=True, blank=True, help_text="0 to 9. Higher priorities run first. Empty: as in code."
     )
     max_running = models.PositiveIntegerField(
+        "maximum running calls",
         null=True,
         blank=True,
-        help_text="Background calls at the same time over all workers. Empty: as in code.",
+        help_text="How many background calls may run at once on all workers. Empty: as in code.",
     )
     needs_approval = models.BooleanField(
         default=False,
         help_text="Each call waits for approval, then runs in the background. Also applies to presets.",
     )
     approval_minutes = models.PositiveIntegerField(
+        "approval expires after",
         null=True,
         blank=True,
-        help_text="Minutes until a call without a decision ends. Empty: the value in code, otherwise 60.",
+        help_text="Minutes, after which a waiting call ends with an error. Empty: as in code, or 60.",
     )
-    four_eyes = models.BooleanField(default=False, help_text="Users cannot approve their own calls.")
+    four_eyes = models.BooleanField(
+        "second user must approve", default=False, help_text="Users cannot approve their own calls."
+    )
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
     )

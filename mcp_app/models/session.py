@@ -58,9 +58,9 @@ class Message(models.Model):
 
         OK = "ok", "ok"
         TOOL_ERROR = "tool_error", "tool error"
-        ERROR = "error", "error"
+        ERROR = "error", "protocol error"
         CANCELLED = "cancelled", "cancelled"
-        ASKED = "asked", "asked"
+        ASKED = "asked", "input required"
 
     session = models.ForeignKey(
         Session,
@@ -100,6 +100,7 @@ class Message(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-id"]
+        verbose_name_plural = "log"
         # One index for each filter of the log, in the order of the log's pages.
         indexes: ClassVar[Any] = [
             models.Index(fields=["session", "-id"]),

@@ -106,7 +106,7 @@ def check_id(client_id: str) -> str:
         raise DocumentRefused("The client's id must be an https address with a path.")
     if not is_let(parts.hostname):
         words = f"This server does not let clients of {parts.hostname} connect by a document. "
-        raise DocumentRefused(words + "Have an administrator enter the client, or allow the host.")
+        raise DocumentRefused(words + "Have an administrator add the client, or allow the host.")
     return parts.hostname
 
 

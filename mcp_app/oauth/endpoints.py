@@ -51,7 +51,7 @@ def revoke(request: HttpRequest) -> HttpResponse:
 def register(request: HttpRequest) -> HttpResponse:
     """Register a client, if registration is enabled."""
     if not conf.get().oauth_registration:
-        words = "Clients cannot register themselves here. Have an administrator enter the client."
+        words = "Clients cannot register themselves here. Have an administrator add the client."
         return _error("access_denied", words, 403)
     try:
         body = _body(request, registration.MAX_BODY)

@@ -26,10 +26,10 @@ class Client(AbstractApplication):
         max_length=30,
         default="none",
         choices=(
-            ("none", "none: it runs on the machines of its users"),
-            ("client_secret_basic", "a secret, in the Authorization header"),
-            ("client_secret_post", "a secret, in the form"),
-            ("private_key_jwt", "a key of its own (machines only)"),
+            ("none", "none (public client)"),
+            ("client_secret_basic", "client secret in the Authorization header"),
+            ("client_secret_post", "client secret in the body"),
+            ("private_key_jwt", "signed with a private key (service users only)"),
         ),
         verbose_name="authentication",
     )

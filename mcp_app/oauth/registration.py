@@ -84,10 +84,9 @@ def metadata_of(said: dict[str, Any]) -> Metadata:
         raise RegistrationRefused("invalid_client_metadata", "response_types must have code.")
     method = said.get("token_endpoint_auth_method") or "none"
     if method not in AUTH_METHODS:
-        words = (
-            f"token_endpoint_auth_method must be one of {', '.join(AUTH_METHODS)}. Keys are for machines: "
-        )
-        raise RegistrationRefused("invalid_client_metadata", f"{words}have an administrator enter one.")
+        words = f"token_endpoint_auth_method must be one of {', '.join(AUTH_METHODS)}. "
+        words += "Keys are for service users: have an administrator add one."
+        raise RegistrationRefused("invalid_client_metadata", words)
     return Metadata(plain_name(said.get("client_name")), good, method)
 
 
@@ -123,11 +122,11 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
             words = (
                 f"More than {per_hour} new clients of your network within an hour. Try again later, or have "
             )
-            words += "an administrator enter the client or raise OAUTH_REGISTRATIONS_PER_HOUR."
+            words += "an administrator add the client or raise OAUTH_REGISTRATIONS_PER_HOUR."
             raise RegistrationRefused("temporarily_unavailable", words, 429, 3_600)
         if own.filter(connections=None).count() >= MAX_UNUSED:
             words = (
-                "Too many unused clients are registered. Try again later, or have an administrator enter it."
+                "Too many unused clients are registered. Try again later, or have an administrator add it."
             )
             raise RegistrationRefused("temporarily_unavailable", words, 503, 3_600)
         secret = "" if metadata.auth_method == "none" else secrets.new(secrets.SECRET)

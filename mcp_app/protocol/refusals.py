@@ -48,33 +48,31 @@ class RefusalAnswer(NamedTuple):
 
 
 ANSWERS: Final = {
-    Code.UNKNOWN_TOOL: RefusalAnswer(InvalidParams, 404, "the caller is offered no tool of that name"),
+    Code.UNKNOWN_TOOL: RefusalAnswer(InvalidParams, 404, "the user can use no tool of this name"),
     Code.INVALID_ARGUMENTS: RefusalAnswer(
         InvalidParams, 400, "the arguments do not fit the tool's schema", as_result=True
     ),
     Code.RATE_LIMITED: RefusalAnswer(
-        InvalidParams, 429, "the person called the tool too often", as_result=True
+        InvalidParams, 429, "the user called the tool too often", as_result=True
     ),
     Code.TOO_MANY_RUNNING: RefusalAnswer(
-        TooManyRequests, 429, "too many calls of the person run in this web process"
+        TooManyRequests, 429, "too many calls of the user run in this web process"
     ),
     Code.BACKLOG_FULL: RefusalAnswer(
-        TooManyRequests, 429, "too many background calls of the person wait or run"
+        TooManyRequests, 429, "too many background calls of the user wait or run"
     ),
-    Code.QUOTA_EXCEEDED: RefusalAnswer(TooManyRequests, 429, "Redis stores as much for the person as it may"),
+    Code.QUOTA_EXCEEDED: RefusalAnswer(TooManyRequests, 429, "the storage quota of the user is full"),
     Code.STORAGE_FULL: RefusalAnswer(Unavailable, 503, "Redis is nearly full"),
     Code.APPROVAL_IMPOSSIBLE: RefusalAnswer(
         InvalidParams, 409, "the call needs approval and cannot wait for it", as_result=True
     ),
     Code.CALLER_UNKNOWN: RefusalAnswer(
-        InvalidParams, 409, "the call needs four eyes, and its user is not known", as_result=True
+        InvalidParams, 409, "a second user must approve the call, and its user is not known", as_result=True
     ),
     Code.CREDENTIAL_ENDED: RefusalAnswer(
         InvalidParams, 409, "the call to retry needs approval, and its credential has ended", as_result=True
     ),
-    Code.APPROVALS_FULL: RefusalAnswer(
-        TooManyRequests, 429, "too many calls of the person wait for approval"
-    ),
+    Code.APPROVALS_FULL: RefusalAnswer(TooManyRequests, 429, "too many calls of the user wait for approval"),
     Code.KEY_REUSED: RefusalAnswer(InvalidParams, 422, "the idempotency key was used for another call"),
     Code.UNAVAILABLE: RefusalAnswer(Unavailable, 503, "the database, Redis or a worker is missing"),
 }

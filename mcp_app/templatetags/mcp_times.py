@@ -17,9 +17,7 @@ def took(milliseconds: float) -> str:
     # Imported late: Unfold loads tag libraries while the admin is still being imported.
     from mcp_app.admin.markup import span
 
-    if milliseconds < 0.1:
-        return "<0.1 ms"
-    return f"{milliseconds:.1f} ms" if milliseconds < 10 else span(timedelta(milliseconds=milliseconds))
+    return span(timedelta(milliseconds=milliseconds))
 
 
 @register.filter

@@ -174,7 +174,7 @@ def test_refusing_in_the_row_keeps_the_column_widths(
     assert page.evaluate(columns) == before
     expect(asked.locator(".mcp-given")).to_contain_text("delay_seconds")
     picture(page, f"approvals-refuse-{scheme}-{width}")
-    asked.get_by_role("button", name="Keep waiting").click()
+    asked.get_by_role("button", name="Cancel").click()
     expect(asked).to_be_hidden()
     page.get_by_role("button", name="Refuse count").click()
     reason.fill("not today")
@@ -271,7 +271,7 @@ def test_approval_of_a_destructive_tool_asks_first(
     approve.click()
     asked = page.get_by_role("dialog", name="Approve count")
     expect(asked.locator(".mcp-given dd")).to_have_text(["5", "0.05"])
-    expect(asked.get_by_role("button", name="Keep waiting")).to_be_focused()
+    expect(asked.get_by_role("button", name="Cancel")).to_be_focused()
     picture(page, f"approvals-approve-{scheme}-{width}")
     page.mouse.click(4, 4)
     expect(asked).to_be_hidden()

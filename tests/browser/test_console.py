@@ -155,7 +155,7 @@ def test_session_messages_are_watched_filtered_paused_and_pinned(open_page: Visi
     _echo(client, "looked for: watched")
     expect(_lines(page)).to_have_count(3)
     page.fill("#mcp-search", "tol:echo")
-    expect(page.locator("#mcp-problems")).to_contain_text("There is no key “tol”")
+    expect(page.locator("#mcp-problems")).to_contain_text("Unknown search term “tol:”")
     expect(_lines(page)).to_have_count(0)
     expect(page.locator("#mcp-empty")).to_have_text("The search has an error.")
     page.fill("#mcp-search", "tool:echo unheard-of")
@@ -221,7 +221,7 @@ def test_running_call_shows_progress_and_is_cancelled(open_page: Visit, client: 
     with client.open_call("tools/call", params) as stream:
         running = _lines(page, has_text="running")
         expect(running).to_contain_text("count", timeout=SLOW)
-        expect(running.locator(".mcp-line-dir")).to_have_text("⋯mark: no response yet")
+        expect(running.locator(".mcp-line-dir")).to_have_text("⋯no response yet")
         expect(_lines(page, has_text="of 600").first).to_be_visible()
         expect(page.locator("#mcp-running li")).to_contain_text("count")
         running.click()

@@ -115,7 +115,7 @@ def test_dragging_over_a_chart_selects_a_period(scheme: str, width: int, visit: 
     calls = tile.locator(".mcp-dim").inner_text()
     tile.locator("a").click()
     visitor.drawn()
-    expect(page.locator("body")).to_contain_text(f"{calls} were counted.")
+    expect(page.locator("body")).to_contain_text(f"The figures count {calls}.")
     assert visitor.trouble == []
 
 

@@ -39,7 +39,7 @@ def test_complete_installation_has_no_findings() -> None:
         lines = printed.splitlines()
         assert lines[-1] == f"{len(lines) - 1} ok, 0 skipped, 0 warning, 0 error"
         assert "\x1b" not in printed
-        assert "web.event_stream          of a call of 2 s the first event came" in printed
+        assert "web.event_stream          a call that takes 2 s sent its first event" in printed
         password = server.redis.url.split(":")[2].split("@")[0]
         assert password not in printed
         assert (
@@ -58,9 +58,11 @@ def test_missing_worker_is_error_and_other_checks_run() -> None:
         assert "celery -A mcpsite worker" in errors["workers.seen"]["remedy"]
         assert set(of_level(printed, "skipped")) == {"web.event_stream"}
         _, printed = doctor(server, "--json", MCP_API_KEY=_issued_key(server))
-        assert of_level(printed, "ok")["web.event_stream"]["text"].startswith("the first bytes of a stream")
+        assert of_level(printed, "ok")["web.event_stream"]["text"].startswith(
+            "an event stream sent its first bytes"
+        )
         status, printed = doctor(server, "--json", "--key", "mcp_wrong-key-of-somebody")
-        assert of_level(printed, "error")["web.event_stream"]["text"] == "initialize is answered 401"
+        assert of_level(printed, "error")["web.event_stream"]["text"] == "initialize got status 401"
         assert "mcp_wrong" not in printed
 
 

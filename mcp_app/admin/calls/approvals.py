@@ -210,11 +210,11 @@ class ApprovalAdmin(DecidingAdmin):
             '<span><a class="mcp-link" href="{}">{}</a>{} <span class="mcp-dim">{}</span></span>',
             self.call_url(call.pk),
             visible(call.tool),
-            format_html(" {}", badge("four eyes")) if call.four_eyes else "",
+            format_html(" {}", badge("second user must approve")) if call.four_eyes else "",
             visible(_shared(call).tools.get(call.tool, NOT_SHOWN).title),
         )
 
-    @admin.display(description="before")
+    @admin.display(description="earlier decisions")
     def before(self, call: Approval) -> str:
         """Return the earlier decisions about calls of this tool."""
         return _shared(call).earlier.words(call)

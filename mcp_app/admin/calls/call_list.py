@@ -26,6 +26,7 @@ from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.admin.calls.argument_search import HELP, telling
 from mcp_app.admin.calls.call_page import (
     AROUND,
+    NOT_RUN,
     TOOL_ERROR,
     attempts,
     content,
@@ -57,7 +58,6 @@ from mcp_app.protocol.call_state import TERMINAL, State, is_terminal, shown_stat
 from mcp_app.protocol.messages.trace_context import read
 from mcp_app.sessions.session import MADE_IN
 
-OUTCOMES = ("ok", "asked", TOOL_ERROR, "error", "cancelled")
 LARGE = ("arguments", "answer", "meta", "session_fields")
 MOST_TOOLS = 200
 
@@ -69,34 +69,26 @@ def _length(time: timedelta | None) -> SafeString:
 class CallStateFilter(admin.SimpleListFilter):
     """List filter by the state that the list shows. One of its choices matches all unfinished calls."""
 
-    title = "state"
+    title = "status"
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("open", "not finished"), *((state.value, shown_state(state)) for state in State)]
+        states = ((state.value, shown_state(state)) for state in State)
+        return [("open", "not finished"), *states, *((each, each) for each in NOT_RUN)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
-        if self.value() == "open":
+        """Return the calls in a state, or all calls if the state is unknown."""
+        asked = self.value()
+        if asked == "open":
             return queryset.exclude(state__in=TERMINAL)
-        tool_errors = Q(state=State.COMPLETED, outcome=TOOL_ERROR)
-        if self.value() == State.FAILED:
-            return queryset.filter(Q(state=State.FAILED) | tool_errors)
-        if self.value() == State.COMPLETED:
+        if asked in NOT_RUN:
+            return queryset.filter(decision=asked, approval_until__isnull=False)
+        tool_errors, not_run = Q(state=State.COMPLETED, outcome=TOOL_ERROR), Q(decision__in=NOT_RUN)
+        if asked == State.FAILED:
+            return queryset.filter(Q(state=State.FAILED) & ~not_run | tool_errors)
+        if asked == State.COMPLETED:
             return queryset.filter(Q(state=State.COMPLETED) & ~tool_errors)
-        return queryset.filter(state=self.value()) if self.value() else queryset
-
-
-class OutcomeFilter(admin.SimpleListFilter):
-    """List filter by outcome."""
-
-    title = "outcome"
-    parameter_name = "outcome"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(outcome, outcome.replace("_", " ")) for outcome in OUTCOMES]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
-        return queryset.filter(outcome=self.value()) if self.value() else queryset
+        return queryset.filter(Q(state=asked) & ~not_run) if asked in set(State) else queryset
 
 
 class CallToolFilter(admin.SimpleListFilter):
@@ -129,7 +121,7 @@ class CallAdmin(LongListAdmin[Call]):
         "duration",
     )
     list_display_links = ("tool_name",)
-    list_filter = (CallStateFilter, OutcomeFilter, CallToolFilter, "accepted_at")
+    list_filter = (CallStateFilter, CallToolFilter, "accepted_at")
     search_fields = ("tool", "principal", login_name("user"), "session_id", "worker", "id")
     search_help_text = f"Tool, user, call or session id, {HELP}"
     newest_by = "accepted_at"
@@ -174,7 +166,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     tool_name = text_column("tool", "tool", ordering="tool")
 
-    @admin.display(description="state", ordering="state")
+    @admin.display(description="status", ordering="state")
     def state_badge(self, call: Call) -> SafeString:
         """Return badges for the call's state, its task and a pending cancellation.
 

@@ -35,6 +35,8 @@ TONES = {
     "cancelled": "warn",
 }
 TOOL_ERROR = "tool_error"
+# The decisions with which a call ends before it could run.
+NOT_RUN = (Call.Decision.REFUSED, Call.Decision.EXPIRED)
 # A stored answer is redacted before it is truncated, because a truncated secret might not be recognized.
 WHOLE = 1 << 30
 AROUND = timedelta(minutes=1)  # The clocks of two machines may differ slightly.
@@ -101,13 +103,13 @@ def state_of(call: Call) -> tuple[str, str]:
 
 def detail_of(call: Call) -> str:
     """Return the outcome in words if it adds information to the verdict, or ""."""
-    outcome = call.outcome.replace("_", " ")
+    outcome = Message.Outcome(call.outcome).label if call.outcome else ""
     return "" if was_not_run(call) or outcome in ("", "ok", state_of(call)[0]) else outcome
 
 
 def was_not_run(call: Call) -> bool:
     """Return True if the call was refused or expired before it could run."""
-    return call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED)
+    return call.decision in NOT_RUN
 
 
 def stopped_by(call: Call) -> str:

@@ -59,7 +59,7 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
     title_shown = text_column("title", "title", ordering="title", empty="-")
     fetched = time_column("fetched", "fetched_at")
 
-    @admin.display(description="state", ordering="state")
+    @admin.display(description="status", ordering="state")
     def state_shown(self, row: ApiDocument) -> SafeString:
         """Return the state as a badge."""
         state = "update" if row.newer is not None else row.state

@@ -214,16 +214,16 @@ def _mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, A
 
 def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
     if stated is True:
-        return _marked(f"from {origin}", f"On in {origin}; cannot be switched off here.")
+        return _marked(f"from {origin}", "It cannot be switched off here.")
     overrides = value not in UNSET
     if name in IN_CODE:
         if overrides:
-            return _marked("override", f"Overrides the text from {origin}. Clear the field to use that text.")
-        return _marked(f"from {origin}", f"Using the text from {origin}.")
+            return _marked("override", f"Clear the field to use the text from {origin}.")
+        return _marked(f"from {origin}", "The text in gray is used.")
     shown = "the value" if isinstance(stated, list | dict) else marked(stated)
     if overrides:
-        return _marked("override", f"Overrides {shown} from {origin}. Clear the field to use that value.")
-    return _marked(f"from {origin}", f"Using {shown} from {origin}.")
+        return _marked("override", f"Clear the field to use {shown} from {origin}.")
+    return _marked(f"from {origin}", f"In use: {shown}.")
 
 
 def _marked(word: str, sentence: str) -> SafeString:

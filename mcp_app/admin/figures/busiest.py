@@ -79,11 +79,12 @@ def _by_calls(user: Any, period: Period, now: datetime) -> list[ClientRow]:
 
 
 def trend(calls: int, before: int) -> str:
-    """Return the change of a number as text such as ``+12 %``, ``x 4.5`` or ``new``."""
+    """Return the change of a number as text such as ``+12 %``, ``4.5 times`` or ``new``."""
     if not before:
         return "new"
     if calls >= before * FACTOR:
-        return f"× {calls / before:.2g}" if calls < before * 100 else f"× {calls / before:,.0f}"
+        factor = calls / before
+        return f"{factor:,.0f} times" if factor >= 10 else f"{factor:.1f} times".replace(".0", "")
     change = round((calls / before - 1) * 100)
     return f"{change:+d} %".replace("-", "\N{MINUS SIGN}") if change else "±0 %"
 

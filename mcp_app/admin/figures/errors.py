@@ -99,7 +99,7 @@ class Group:
     @property
     def outcome(self) -> str:
         """The outcome in the form that the log shows."""
-        return self.row.outcome.replace("_", " ")
+        return Message.Outcome(self.row.outcome).label
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,7 +275,7 @@ class CredentialAdmin(ModelAdmin[Credential]):
         shown = format_html_join(", ", '<a href="{}">{}</a>', list(links)[:USED_SHOWN])
         return format_html("{}, …", shown) if len(rows) > USED_SHOWN else shown
 
-    @admin.display(description="state")
+    @admin.display(description="status")
     def shown_state(self, row: Credential) -> SafeString:
         """Return the state: active, expired, or the last error with its time."""
         if row.is_expired:

@@ -89,7 +89,7 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
     person = text_column("user", "user", ordering="user")
     first_seen = time_column("first seen", "created_at")
 
-    @admin.display(description="state")
+    @admin.display(description="status")
     def state(self, identity: ExternalIdentity) -> SafeString:
         """Return a badge: "active", or "locked out" for a deactivated user."""
         return badge("active", "good") if identity.user.is_active else badge("locked out", "bad")

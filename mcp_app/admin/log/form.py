@@ -72,8 +72,8 @@ class TimelineForm(forms.Form):
         label="Status",
         choices=[
             ("", "Any status"),
-            (ANSWERED, "answered"),
-            (FAILED, "failed: any error"),
+            (ANSWERED, "any response"),
+            (FAILED, "any error"),
             *Message.Outcome.choices,
         ],
     )

@@ -86,7 +86,7 @@ class SessionAdmin(LongListAdmin[Session]):
     created = time_column("created", "created_at")
     seen = time_column("last seen", "last_seen_at")
 
-    @admin.display(description="state", ordering="ended_at")
+    @admin.display(description="status", ordering="ended_at")
     def state(self, session: Session) -> SafeString:
         """Return the state as a badge."""
         name = state_of(session)

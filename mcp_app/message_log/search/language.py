@@ -42,22 +42,22 @@ STATUS: Final = {
 DIRECTIONS: Final = {"in": "in", "out": "out"}
 # Description of each key, for users.
 KEYS: Final = {
-    "tool": 'the tool a call names; tool:"" names none, or one that is not offered',
-    "target": "the tool, prompt or resource named",
-    "status": "ok, error (of either kind), tool_error, protocol_error, cancelled, asked (a question)",
-    "refusal": "why a call did not begin: a code such as rate_limited",
-    "incident": "the number of an unexpected exception, such as 1f2e3d4c",
-    "user": "who: a user name, or what stands beside it, such as user:1/key:2",
-    "client": "what the client calls itself",
-    "since": "in the page's time zone: 30m, 2h, 7d (ago), today, 14:05, 2026-11-23, 2026-11-23T14:05",
-    "until": "such a time, to the end of the day, minute or second that it names",
-    "method": "the method, such as tools/call",
+    "tool": 'name of the called tool; tool:"" finds calls of unknown tools',
+    "target": "name of the tool, prompt or resource",
+    "status": "ok, error (any error), tool_error, protocol_error, cancelled or asked (input required)",
+    "refusal": "code of a refused call, such as rate_limited",
+    "incident": "number of an unexpected exception, such as 1f2e3d4c",
+    "user": "user name, or principal such as user:1/key:2",
+    "client": "name of the client",
+    "since": "earliest time: 30m, 2h or 7d (ago), today, 14:05, 2026-11-23 or 2026-11-23T14:05",
+    "until": "latest time, in the same forms; a day or a minute is included to its end",
+    "method": "MCP method, such as tools/call",
     "dir": "in (client → server) or out (server → client)",
-    "id": "the JSON-RPC id of the request",
-    "session": "the session id",
-    "kind": "request, running (now), waiting (now), notification, response, resumed",
-    "process": "the process that served it",
-    "ms": "how long it took: ms:>250, ms:<5, ms:>2s",
+    "id": "JSON-RPC id of the request",
+    "session": "session id",
+    "kind": "request, notification, response, resumed (stream), running or waiting (no response yet)",
+    "process": "name of the server process",
+    "ms": "duration: ms:>250, ms:<5 or ms:>2s",
 }
 _COLUMNS: Final = {
     "tool": "target",
@@ -222,10 +222,11 @@ def _term(found: re.Match[str]) -> Term:
     elif key.lower() not in KEYS:
         known = ", ".join(KEYS)
         raise _Wrong(
-            f"There is no key “{marked(key)}”. Keys: {known}. To search for this text, put it in quotes."
+            f"Unknown search term “{marked(key)}:”. Known: {known}. "
+            "To search for this text, put it in quotes."
         )
     elif not value and not (quoted is not None and key.lower() in _MAY_BE_NONE):
-        raise _Wrong(f"The key “{marked(key)}” needs a value.")
+        raise _Wrong(f"The term “{marked(key)}” needs a value.")
     else:
         made = _keyed(key.lower(), value)
     return made.turned() if minus else made
@@ -273,7 +274,7 @@ def _keyed(key: str, value: str) -> Term:
 
 def _choice(key: str, value: str, choices: Mapping[str, T]) -> T:
     if value.lower() not in choices:
-        raise _Wrong(f"{key} is one of {', '.join(choices)}, not “{marked(value)}”.")
+        raise _Wrong(f"{key} must be one of {', '.join(choices)}, not “{marked(value)}”.")
     return choices[value.lower()]
 
 
@@ -331,14 +332,14 @@ def _time(key: str, value: str) -> Term:
         return Term(lambda line: line.at <= end.timestamp(), Q(LessThanOrEqual(_TIME, end)), end=end)
     except NotATime:
         raise _Wrong(
-            f"{key} is a time, such as 2h, today, 14:05 or 2026-11-23T14:05, not “{marked(value)}”."
+            f"{key} must be a time, such as 2h, today, 14:05 or 2026-11-23T14:05, not “{marked(value)}”."
         ) from None
 
 
 def _duration(value: str) -> Term:
     found = _NUMBER.fullmatch(value)
     if found is None:
-        raise _Wrong(f"ms is a number with < or > before it, such as ms:>250, not “{marked(value)}”.")
+        raise _Wrong(f"ms must be a number after < or >, such as ms:>250, not “{marked(value)}”.")
     bound = float(found[2]) * (1000 if found[3] == "s" else 1)
     if found[1] == "<":
         compare, query = operator.le, Q(duration_ms__lte=bound)

@@ -39,7 +39,7 @@ def assertion_of(request: Any) -> str | None:
         raise errors.InvalidRequestError(description=words, request=request)
     others = {name for name, _ in request.decoded_body}
     if "client_secret" in others or request.headers.get("Authorization"):
-        words = "A client proves itself in one way only."
+        words = "A client must authenticate in one way only."
         raise errors.InvalidRequestError(description=words, request=request)
     return str(values["client_assertion"])
 

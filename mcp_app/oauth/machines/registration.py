@@ -76,15 +76,15 @@ def _checked(machine: Machine) -> str:
     wrong: dict[str, list[str]] = {}
     jwks = ""
     if not plain_name(machine.name):
-        wrong["name"] = ["A machine needs a name: its user is called after it."]
+        wrong["name"] = ["Enter a name. The service user is named after it."]
     if machine.auth_method not in METHODS:
-        wrong["token_auth_method"] = ["A machine proves itself by a secret or by a key."]
+        wrong["token_auth_method"] = ["A service user needs a client secret or a key."]
     if not machine.scopes or not set(machine.scopes) <= set(scopes.ALL):
         wrong["scopes"] = [f"Choose at least one of {', '.join(scopes.ALL)}."]
     signs = machine.auth_method == METHOD
     if signs == (not machine.jwks and not machine.jwks_uri) or (machine.jwks and machine.jwks_uri):
-        one = "Give either public keys or the address that lists them."
-        wrong["jwks"] = [one if signs else "Keys are for a machine that proves itself by a key."]
+        one = "Enter either public keys or their URL."
+        wrong["jwks"] = [one if signs else "Keys need the authentication “signed with a private key”."]
     try:
         jwks = public_keys.registered(machine.jwks) if machine.jwks and signs else ""
     except public_keys.KeysRefused as refused:

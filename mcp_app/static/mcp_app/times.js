@@ -29,3 +29,17 @@ export function clock(milliseconds) {
 export function moment(milliseconds) {
   return `${day(milliseconds)} ${clock(milliseconds).slice(0, 8)}`;
 }
+
+// A duration: <0.1 ms, 1.5 ms, 3.2 s, 4 min 05 s. `span` of markup.py writes the same.
+export function span(milliseconds) {
+  const ms = Math.max(0, milliseconds);
+  if (ms < 0.1) return "<0.1 ms";
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, "0")} min` : `${Math.floor(hours / 24)} d`;
+}

@@ -228,8 +228,8 @@ def test_form_marks_texts_from_code_and_overrides(root: Client, seeded: Seed) ->
     for entry in (seeded.echo, Prompt.objects.get(name="code_review"), Resource.objects.get(source="code")):
         definition = {**entry.definition, "title": "A title", "description": "What it does."}
         type(entry).objects.filter(pk=entry.pk).update(definition=definition, description="Ours.")
-        assert "override Overrides the text from code" in _beside(root, entry, "description")
-        assert _beside(root, entry, "title").endswith("from code Using the text from code.")
+        assert "override Clear the field to use the text from code." in _beside(root, entry, "description")
+        assert _beside(root, entry, "title").endswith("from code The text in gray is used.")
     # A text that code does not define cannot be overridden, nor can one of an entry made in the admin.
     Tool.objects.filter(pk=seeded.echo.pk).update(definition={"name": "echo"})
     preset = Tool.objects.filter(source="admin").first()
@@ -246,9 +246,9 @@ def test_form_marks_limits_and_permission_from_code(
     monkeypatch.setitem(registry.tools, "echo", stated)
     Tool.objects.filter(pk=seeded.echo.pk).update(queue="fast")
     said = {name: _beside(root, seeded.echo, name) for name in ("timeout_seconds", "permission", "queue")}
-    assert said["timeout_seconds"].endswith("from code Using 30.0 from code.")
-    assert said["permission"].endswith("from code Using auth.view_user from code.")
-    assert "override Overrides slow from code" in said["queue"]
+    assert said["timeout_seconds"].endswith("from code In use: 30.0.")
+    assert said["permission"].endswith("from code In use: auth.view_user.")
+    assert "override Clear the field to use slow from code." in said["queue"]
     assert "cannot be switched off here" in _beside(root, seeded.echo, "needs_approval")
     assert "code" not in _beside(root, seeded.echo, "calls_per_minute")
 
@@ -259,7 +259,7 @@ def test_draft_form_marks_overridden_fields(root: Client, seeded: Seed) -> None:
     answer = root.get(page("tool", "change", seeded.echo.pk), {"draft": str(draft.pk)})
     form = answer.context["adminform"].form
     assert form.initial["description"] == "Drafted."
-    assert "Overrides the text from code" in str(form.fields["description"].help_text)
+    assert "Clear the field to use the text from code." in str(form.fields["description"].help_text)
 
 
 def test_pages_show_user_and_key_names_instead_of_principals(root: Client, seeded: Seed) -> None:

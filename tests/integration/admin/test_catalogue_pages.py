@@ -236,7 +236,7 @@ def test_bulk_switch_creates_one_revision(root: Client, seeded: Seed) -> None:
 
 def test_admin_entries_are_duplicated_disabled_and_others_refused(root: Client, seeded: Seed) -> None:
     text = _choose(root, "tool", "duplicate_entries", seeded.preset, seeded.echo).content.decode()
-    assert "Left alone: echo is defined in code: make a preset or a new entry instead." in text
+    assert "Left alone: echo is defined in code: add a preset or another entry instead." in text
     copy = Tool.objects.get(name="greet_world-copy")
     assert (copy.enabled, copy.fixed_arguments, copy.title) == (
         False,

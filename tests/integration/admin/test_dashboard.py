@@ -57,7 +57,7 @@ from tests.unit.sessions.queues import ListQueue, batch, line, opened
 pytestmark = pytest.mark.postgres
 
 
-TRAFFIC = {"Calls per minute", "Error rate", "p50 duration"}
+TRAFFIC = {"Calls in the last minute", "Error rate", "p50 duration"}
 
 
 def address(period: str = "hour") -> str:
@@ -110,9 +110,9 @@ def test_dashboard_figures_match_the_log(
         line("e", at=then, method="notifications/initialized", kind="notification", outcome="", ms=None),
     )
     found = shown(root, period)
-    assert tile(found, "Calls per minute").note == f"200 calls in the last {period}"
+    assert tile(found, "Calls in the last minute").note == f"200 calls in the last {period}"
     # The calls of the last minute, not the average of the period.
-    assert tile(found, "Calls per minute").value == "0"
+    assert tile(found, "Calls in the last minute").value == "0"
     assert (tile(found, "Error rate").value, tile(found, "Error rate").note) == ("15 %", "30 failed")
     assert [(tool.name, tool.calls, tool.errors) for tool in found.tools] == [
         ("echo", 150, "0 %"),
@@ -135,7 +135,7 @@ def test_dashboard_counts_calls_that_were_not_logged(root: Client, empty: Seed) 
     LogCursor.objects.all().delete()
     queue: Any = ListQueue(batch(line("1"), skipped=40, tally=tally.written()))
     drain_once(queue)
-    assert tile(shown(root), "Calls per minute").note == "41 calls in the last hour"
+    assert tile(shown(root), "Calls in the last minute").note == "41 calls in the last hour"
     assert shown(root).tools[0].calls == 41
 
 
@@ -155,7 +155,8 @@ def test_dashboard_counts_only_the_selected_period(root: Client, empty: Seed) ->
     _drain(
         *[line(str(age), at=now - age) for age in (0, 7_200, 90_000, 700_000)], line("ahead", at=now + 7_300)
     )
-    assert [tile(shown(root, period), "Calls per minute").note for period in ("hour", "day", "week")] == [
+    periods = ("hour", "day", "week")
+    assert [tile(shown(root, period), "Calls in the last minute").note for period in periods] == [
         "1 call in the last hour", "2 calls in the last day", "3 calls in the last week",
     ]  # fmt: skip
     assert shown(root, "century").period.name == "hour"
@@ -308,12 +309,12 @@ def test_dashboard_shows_redis_workers_and_log_delay(root: Client, seeded: Seed,
         found = shown(root)
         assert (tile(found, "Workers").value, tile(found, "Workers").note) == ("1", "worker-1@host")
         assert tile(found, "Redis memory").value.endswith("MiB") or tile(found, "Redis memory").value == "?"
-        assert (tile(found, "Log lag").value, found.verdict.faults) == ("0 s", [])
+        assert (tile(found, "Log delay").value, found.verdict.faults) == ("0 s", [])
         old = f"{int((time.time() - 75) * 1000)}-0"
         queue._client.xadd(MESSAGES, {"b": b"x"}, id=old)
         found = shown(root)
-        assert tile(found, "Log lag").value == "1 min 15 s"
-        assert (tile(found, "Log lag").note, tile(found, "Log lag").tone) == (
+        assert tile(found, "Log delay").value == "1 min 15 s"
+        assert (tile(found, "Log delay").note, tile(found, "Log delay").tone) == (
             "1 pending batch",
             "bad",
         )
@@ -402,8 +403,8 @@ def test_verdict_depends_on_faults_and_pending_tasks(root: Client, seeded: Seed,
     with override_settings(MCP={"REDIS_URL": clean_redis}):
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("All systems operational", "good")
         undecided_call("s", 1)
-        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Healthy", "warn")
-        said = "<b>Healthy</b> 1 item needs attention:"
+        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Running", "warn")
+        said = "<b>Running</b> 1 item needs your attention:"
         assert said in root.get("/admin/").content.decode()
     with override_settings(MCP={"REDIS_URL": "redis://127.0.0.1:1/0"}):
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Degraded", "bad")
@@ -489,8 +490,8 @@ def test_figures_match_the_log_behind_their_links(root: Client, empty: Seed) -> 
 
     assert tile(found, "Error rate").note == "11 failed"
     assert listed(tile(found, "Error rate").url) == 11
-    assert tile(found, "Calls per minute").note == "15 calls in the last hour"
-    assert listed(tile(found, "Calls per minute").url) == 15
+    assert tile(found, "Calls in the last minute").note == "15 calls in the last hour"
+    assert listed(tile(found, "Calls in the last minute").url) == 15
     assert [listed(tool.messages_url) for tool in found.tools] == [tool.calls for tool in found.tools]
     assert all(root.get(tool.url).context["figures"].tool == tool.name for tool in found.tools)
 
@@ -526,10 +527,10 @@ def test_custom_period_uses_the_finest_resolution_and_matches_the_log(
     assert found.period.span == span
     assert tile(found, "Calls per minute").note.startswith("2 calls")
     log = root.get(tile(found, "Calls per minute").url).content.decode()
-    assert "2 calls were counted." in log
+    assert "The figures count 2 calls." in log
     figures = root.get(found.figures_url).context["figures"]
     assert [row.calls.all for row in figures.table.rows] == [2]
-    assert "2 calls were counted." in root.get(figures.table.rows[0].urls["calls"]).content.decode()
+    assert "The figures count 2 calls." in root.get(figures.table.rows[0].urls["calls"]).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -574,8 +575,9 @@ def test_clients_are_listed_by_calls_with_share_and_trend(root: Client, empty: S
 @pytest.mark.parametrize(
     ("calls", "before", "text"),
     [
-        (5, 0, "new"), (5, 5, "±0 %"), (6, 5, "+20 %"), (4, 5, "\N{MINUS SIGN}20 %"), (10, 5, "× 2"),
-        (9, 2, "× 4.5"), (1_200, 5, "× 240"), (12_000, 5, "× 2,400"), (0, 5, "\N{MINUS SIGN}100 %"),
+        (5, 0, "new"), (5, 5, "±0 %"), (6, 5, "+20 %"), (4, 5, "\N{MINUS SIGN}20 %"), (10, 5, "2 times"),
+        (9, 2, "4.5 times"), (1_200, 5, "240 times"), (12_000, 5, "2,400 times"),
+        (0, 5, "\N{MINUS SIGN}100 %"),
     ],
 )  # fmt: skip
 def test_trend_compares_with_the_period_before(calls: int, before: int, text: str) -> None:
@@ -593,7 +595,7 @@ def test_share_below_one_is_never_shown_as_all(share: float, text: str) -> None:
 def test_calls_per_minute_are_those_of_the_last_minute(root: Client, empty: Seed) -> None:
     now = time.time()
     _drain(*[line(f"old-{at}", at=now - 600) for at in range(90)], *[line(f"new-{at}") for at in range(30)])
-    assert float(tile(shown(root), "Calls per minute").value) == pytest.approx(30, abs=0.5)
+    assert float(tile(shown(root), "Calls in the last minute").value) == pytest.approx(30, abs=0.5)
 
 
 def test_spike_is_the_first_task_and_leads_to_the_key(root: Client, empty: Seed) -> None:

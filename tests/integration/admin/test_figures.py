@@ -428,7 +428,7 @@ def test_shown_percentiles_are_those_of_the_stored_durations(root: Client, count
             assert said is not None
             shown_text = unescape(said[1])
             if true < 1:
-                assert shown_text == "< 1 ms", (tool, title)
+                assert shown_text == "<1 ms", (tool, title)
             else:
                 number, unit = shown_text.split()
                 milliseconds = float(number) * {"ms": 1, "s": 1_000}[unit]

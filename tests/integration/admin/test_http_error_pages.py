@@ -118,9 +118,10 @@ def test_permission_that_would_not_open_the_page_is_not_named(viewer: Client, ro
 
 def test_denied_page_links_the_list_only_if_the_user_may_view_it(client_of: ClientOf, seeded: Seed) -> None:
     address = page("tool", "add")
-    assert ">All tools</a>" not in _get(client_of("outsider"), address, 403)
+    assert ">Back to tools</a>" not in _get(client_of("outsider"), address, 403)
     seeded.outsider.user_permissions.add(Permission.objects.get(codename="view_tool"))
-    assert f'href="{page("tool", "changelist")}">All tools</a>' in _get(client_of("outsider"), address, 403)
+    shown = _get(client_of("outsider"), address, 403)
+    assert f'href="{page("tool", "changelist")}">Back to tools</a>' in shown
 
 
 def test_scripts_get_the_plain_page(viewer: Client) -> None:

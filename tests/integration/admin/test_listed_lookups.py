@@ -38,7 +38,7 @@ OFFERED: dict[str, set[str]] = {
     "mcp_app.auditevent": {
         *("at__gte", "at__lt", "action", "action__isnull", "object_kind", "object_kind__isnull"),
     },
-    "mcp_app.call": {"accepted_at__gte", "accepted_at__lt", "state", "outcome", "tool"},
+    "mcp_app.call": {"accepted_at__gte", "accepted_at__lt", "state", "tool"},
     "mcp_app.apidocument": set(),
     "mcp_app.credential": {"kind__exact", "kind__isnull"},
     "mcp_app.doctor": set(),

@@ -91,12 +91,12 @@ def test_machine_form_errors_appear_beside_the_field(
 def test_machine_client_requires_its_permission(client_of: ClientOf, seeded: Seed) -> None:
     seeded.viewer.user_permissions.add(Permission.objects.get(codename="add_client"))
     viewer = client_of("viewer")
-    assert "Of a machine" not in viewer.get(ADD).content.decode()
+    assert "For a service user" not in viewer.get(ADD).content.decode()
     assert "who" in viewer.post(ADD, SAID).context["adminform"].form.errors
     assert not Client.objects.exists()
     seeded.viewer.user_permissions.add(Permission.objects.get(codename="add_machine_client"))
     viewer = client_of("viewer")
-    assert "Of a machine" in viewer.get(ADD).content.decode()
+    assert "For a service user" in viewer.get(ADD).content.decode()
     viewer.post(ADD, SAID)
     assert Client.objects.get().is_machine
 

@@ -68,7 +68,7 @@ def test_saving_a_search_never_redirects_to_another_site(elsewhere: str, viewer:
     [
         ("a", "", "Enter a search"),
         ("a", "   ", "Enter a search"),
-        ("a", "nonsense:1", "There is no key"),
+        ("a", "nonsense:1", "Unknown search term"),
         ("a", "x" * 301, "at most 300 characters"),
         ("a", " ".join("abcdefghijklm"), "at most 12 terms"),
         ("", "tool:echo", "1 to 80 characters"),

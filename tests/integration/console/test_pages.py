@@ -260,7 +260,7 @@ def test_history_is_paginated_and_searched(root: Client, seeded: Seed, monkeypat
     assert [row["id"] for row in second["rows"]] == [str(number) for number in range(1, 24)]
     assert second["older"] is None
     assert _ids(root, search="status:error", session=seeded.session.pk) == ["60", "61"]
-    assert _lines(root, search="tol:x")["problems"][0].startswith("There is no key")
+    assert _lines(root, search="tol:x")["problems"][0].startswith("Unknown search term")
 
 
 def test_text_search_examines_a_bounded_window_and_continues(
@@ -438,7 +438,7 @@ def test_exception_is_shown_before_and_after_it_is_stored(
 def test_download_with_unknown_format_or_invalid_search_is_refused(root: Client) -> None:
     assert root.get(DOWNLOAD, {"form": "exe"}).status_code == 400
     answer = root.get(DOWNLOAD, {"form": "har", "search": "tol:x"})
-    assert (answer.status_code, b"There is no key" in answer.content) == (400, True)
+    assert (answer.status_code, b"Unknown search term" in answer.content) == (400, True)
 
 
 # Actions of operators

@@ -1,13 +1,13 @@
 // The test bench of one entry: reads the form, runs it through the client, shows what comes back.
 
-import { clock } from "../times.js";
+import { clock, span } from "../times.js";
 import { Client, Refused } from "./client.js";
 import { NotJson } from "./controls.js";
 import { shownResult, webLink } from "./contents.js";
 import { Form } from "./form.js";
 import { Questions } from "./questions.js";
 import { Runs } from "./runs.js";
-import { block, element, isObject, line, lines, milliseconds } from "./text.js";
+import { block, element, isObject, line, lines } from "./text.js";
 
 const MOST_LINES = 500;
 const MOST_MESSAGES = 200;
@@ -204,7 +204,7 @@ class Bench {
     } finally {
       window.clearInterval(ticking);
       run.milliseconds = performance.now() - this.running.started;
-      this.part("time").textContent = milliseconds(run.milliseconds);
+      this.part("time").textContent = span(run.milliseconds);
       this.part("run").disabled = false;
       this.part("stop").hidden = true;
       this.questions.withdraw();
@@ -228,7 +228,7 @@ class Bench {
   }
 
   tick() {
-    if (this.running) this.part("time").textContent = milliseconds(performance.now() - this.running.started);
+    if (this.running) this.part("time").textContent = span(performance.now() - this.running.started);
   }
 
   async stop() {

@@ -1,13 +1,13 @@
 // The runs of this entry: those made on this page and those in the message log. Two of them are compared.
 
-import { moment } from "../times.js";
+import { moment, span } from "../times.js";
 import { comparable, essence } from "./contents.js";
 import { comparison } from "./comparison.js";
-import { element, line, milliseconds } from "./text.js";
+import { element, line } from "./text.js";
 
 const MOST_KEPT = 50;
 const TONES = { ok: "good", cancelled: "warn", "": "plain" };
-const WORDS = { ok: "ok", tool_error: "tool error", error: "error", cancelled: "cancelled", "": "no result" };
+const WORDS = { ok: "ok", tool_error: "tool error", error: "protocol error", cancelled: "cancelled", "": "no result" };
 
 export class Runs {
   // `load(run)`: put its arguments into the form. `whole(pk)`: resolves to a logged run with its answer.
@@ -38,7 +38,7 @@ export class Runs {
     return element("li", {}, box,
       element("time", { class: "mcp-time", datetime: run.at }, moment(Date.parse(run.at))),
       element("span", { class: `mcp-badge mcp-badge-${TONES[run.outcome] ?? "bad"}` }, WORDS[run.outcome] ?? line(run.outcome)),
-      element("span", { class: "mcp-time mcp-dim" }, milliseconds(run.milliseconds)),
+      element("span", { class: "mcp-time mcp-dim" }, run.milliseconds == null ? "" : span(run.milliseconds)),
       element("span", { class: "mcp-dim" }, line(run.principal ?? "")),
       element("span", { class: "mcp-spring" }),
       run.message ? element("a", { href: this.messageUrl.replace("/0/", `/${run.message}/`) }, run.name) : element("span", { class: "mcp-dim" }, run.name),

@@ -59,11 +59,3 @@ export function sortedJson(value) {
 export function isObject(value) {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
-
-export function milliseconds(time) {
-  if (time === null || time === undefined) return "";
-  if (time < 1000) return `${time < 10 ? time.toFixed(1) : Math.round(time)} ms`;
-  const seconds = time / 1000;
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  return `${Math.floor(seconds / 60)} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
-}

@@ -1,9 +1,9 @@
 // The pane beside the list: one message whole, what belongs to it, what can be done.
 
-import { clock, day, zone } from "../times.js";
+import { clock, day, span, zone } from "../times.js";
 import { lineOf, sign, status } from "./line.js";
 import { caller, client, title } from "./names.js";
-import { byId, cancelling, element, fetched, marked, span } from "./text.js";
+import { byId, cancelling, element, fetched, marked } from "./text.js";
 
 export class Detail {
   constructor(root, { onChoose, onPin, isPinned, broadcastOf }) {
@@ -67,7 +67,7 @@ export class Detail {
 
   facts(row) {
     const list = element("dl", "mcp-facts");
-    const facts = [[`time (${zone})`, `${day(row.at)} ${clock(row.at)}`], ["kind", row.kind], ["refusal", row.refusal], ["id", row.id], ["took", row.ms === null ? "" : span(row.ms)],
+    const facts = [[`time (${zone})`, `${day(row.at)} ${clock(row.at)}`], ["kind", row.kind], ["refusal", row.refusal], ["id", row.id], ["duration", row.ms === null ? "" : span(row.ms)],
       ["user", row.who], ["client", row.client], ["process", row.process], ["size", `${row.size} characters`]];
     for (const [name, text] of facts) {
       if (!text) continue;

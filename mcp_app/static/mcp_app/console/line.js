@@ -1,17 +1,17 @@
 // One message as a line of a list.
 
-import { clock, moment, zone } from "../times.js";
+import { clock, moment, span, zone } from "../times.js";
 import { caller, client, title } from "./names.js";
-import { badge, element, marked, span } from "./text.js";
+import { badge, element, marked } from "./text.js";
 
 const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", asked: "info", running: "info", waiting: "info", resumed: "warn" };
-const WORDS = { tool_error: "tool error" };
+const WORDS = { tool_error: "tool error", error: "protocol error", asked: "input required" };
 
 // Lines that record a state instead of a message: their sign, and what it means.
 const MARKS = {
-  running: ["⋯", "mark: no response yet"],
-  waiting: ["⋯", "mark: the call waits, no response yet"],
-  resumed: ["↻", "mark: the client came back for the rest of a stream"],
+  running: ["⋯", "no response yet"],
+  waiting: ["⋯", "the call waits, no response yet"],
+  resumed: ["↻", "the client resumed a stream"],
 };
 
 // Marks of a request that has no response yet.

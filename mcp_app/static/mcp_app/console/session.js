@@ -1,7 +1,8 @@
 // The head of one session's page: whether it lives, what is open and running, and ending it.
 
+import { span } from "../times.js";
 import { caller } from "./names.js";
-import { badge, byId, cancelling, element, fetched, marked, span } from "./text.js";
+import { badge, byId, cancelling, element, fetched, marked } from "./text.js";
 
 const EVERY = 3000;
 const STALE = 10000;

@@ -1,8 +1,9 @@
 // The live list of sessions: opened ones appear and ended ones go by themselves.
 
+import { span } from "../times.js";
 import { Connection } from "./connection.js";
 import { caller } from "./names.js";
-import { badge, byId, element, fetched, marked, show, span } from "./text.js";
+import { badge, byId, element, fetched, marked, show } from "./text.js";
 
 const EVERY = 20000;
 const STALE = 10000;

@@ -43,19 +43,6 @@ export function cancelling(words, address, request, after = () => {}) {
   return made;
 }
 
-export function span(milliseconds) {
-  const ms = Math.max(0, milliseconds);
-  if (ms < 0.1) return "<0.1 ms";
-  if (ms < 10) return `${ms.toFixed(1)} ms`;
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  const seconds = ms / 1000;
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, "0")} min` : `${Math.floor(hours / 24)} d`;
-}
-
 export function show(node, text) {
   node.textContent = text;
   node.hidden = text === "";
