@@ -157,7 +157,8 @@ def _headers(plan: RequestPlan, given: Mapping[str, Any]) -> Iterator[tuple[str,
         if each.argument in given:
             value = given[each.argument]
             text = _json_text(value) if each.content else styles.header_text(value, each.explode)
-            yield each.name, _header_value(each.argument, text)
+            if text or isinstance(value, str):
+                yield each.name, _header_value(each.argument, text)
     cookies: list[str] = []
     taken = {each.name for each in _at(plan, "cookie")}
     for each in _at(plan, "cookie"):
@@ -233,8 +234,10 @@ def _multipart(fields: Mapping[str, Any], body: Body) -> tuple[str, bytes]:
         for item in value if isinstance(value, list) else [value]:
             if item is None:
                 continue
-            is_text = not isinstance(item, (dict, list))
-            kind = str(rule.get("contentType") or ("" if is_text else "application/json"))
+            usual = "application/json" if isinstance(item, (dict, list)) else ""
+            if rule.get("base64"):
+                usual = _USUAL_TYPES["raw"]
+            kind = str(rule.get("contentType") or usual)
             if _CONTROL.search(kind):
                 raise UnfitArgument(f"{name}: the content type has a control character.")
             head = f'Content-Disposition: form-data; name="{_quoted(name)}"'

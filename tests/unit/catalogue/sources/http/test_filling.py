@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
+from django.http import QueryDict
+from django.http.multipartparser import MultiPartParser
 
 from mcp_app.catalogue.sources.http.filling import UnfitArgument, filled
 from mcp_app.catalogue.sources.http.plan import RequestPlan
+from mcp_app.egress import Request
 
 ORIGIN: Final = "https://api.example.com"
 ROUNDS: Final = 10_000
@@ -102,18 +106,50 @@ def test_query_argument_stays_one_pair(more: dict[str, Any]) -> None:
     assert each_hostile(send) == ROUNDS
 
 
-@pytest.mark.requirement("INT-04")
-def test_header_argument_adds_no_header() -> None:
-    checked = plan(headers={"Accept": "text/plain"}, parameters=[at("header"), at("cookie")])
+@pytest.mark.parametrize(
+    "more", [{"style": "deepObject"}, {"explode": True}, {"style": "form", "explode": False}], ids=str
+)
+@pytest.mark.requirement("INT-02")
+def test_member_of_a_query_argument_stays_one_pair(more: dict[str, Any]) -> None:
+    checked = plan(path="/a?fixed=1", parameters=[at("query", **more)])
 
     def send(text: str) -> None:
-        request = filled(checked, {"x": text})
-        assert [name for name, _ in request.headers] == ["Accept", "x-field", "Cookie"]
-        for _, value in request.headers:
-            assert (value.isascii() and value.isprintable()) or "\t" in value
-        assert ";" not in request.headers[2][1]
+        parts = urlsplit(filled(checked, {"x": {text: text}}).url)
+        assert (f"{parts.scheme}://{parts.netloc}{parts.path}", parts.fragment) == (f"{ORIGIN}/a", "")
+        assert parse_qsl(parts.query, keep_blank_values=True)[0] == ("fixed", "1")
+        assert (parts.query.count("&"), parts.query.count("=")) == (1, 2)
+
+    assert each_hostile(send) == ROUNDS
+
+
+@pytest.mark.parametrize("make", [lambda text: text, lambda text: [text, text], lambda text: {text: text}])
+@pytest.mark.requirement("INT-04")
+def test_header_argument_adds_no_header(make: Callable[[str], Any]) -> None:
+    checked = plan(headers={"Accept": "text/plain"}, parameters=[at("header")])
+
+    def send(text: str) -> None:
+        request = filled(checked, {"x": make(text)})
+        [accept, (name, value)] = request.headers
+        assert (accept, name, request.url) == (("Accept", "text/plain"), "x-field", f"{ORIGIN}/")
+        assert value.isascii()
+        assert value.replace("\t", " ").isprintable()
 
     assert each_hostile(send) > ROUNDS / 10
+
+
+@pytest.mark.requirement("INT-04")
+def test_cookie_argument_stays_one_cookie() -> None:
+    checked = plan(parameters=[at("cookie"), {"argument": "y", "in": "cookie", "name": "last"}])
+
+    def send(text: str) -> None:
+        [(name, value)] = filled(checked, {"x": text, "y": "1"}).headers
+        assert name == "Cookie"
+        first, last = value.split("; ")
+        assert (unquote(first.removeprefix("x=")), last) == (text, "last=1")
+        assert value.isascii()
+        assert value.isprintable()
+
+    assert each_hostile(send) == ROUNDS
 
 
 @pytest.mark.requirement("INT-03")
@@ -131,20 +167,69 @@ def test_json_argument_stays_one_value() -> None:
     assert each_hostile(send) == ROUNDS
 
 
-@pytest.mark.parametrize("mode", ["form", "multipart"])
 @pytest.mark.requirement("INT-03")
-def test_form_argument_stays_one_field(mode: str) -> None:
-    template = {"first": "1", "second": {"$argument": "x"}, "third": {"$argument": "y"}}
-    checked = plan(method="POST", body={"mode": mode, "template": template})
+def test_json_argument_keeps_its_members() -> None:
+    checked = plan(
+        method="POST", body={"mode": "json", "template": {"order": {"$argument": "x"}, "admin": False}}
+    )
 
     def send(text: str) -> None:
-        body = filled(checked, {"x": text, "y": "3"}).body or b""
-        if mode == "form":
-            names = [pair.partition(b"=")[0] for pair in body.split(b"&")]
-            assert names == [b"first", b"second", b"third"]
-        else:
-            boundary = body.partition(b"\r\n")[0]
-            assert body.count(boundary) == 4
+        value = {text: [text, {text: 1}]}
+        assert json.loads(filled(checked, {"x": value}).body or b"") == {"order": value, "admin": False}
+
+    assert each_hostile(send) == ROUNDS
+
+
+@pytest.mark.parametrize("mode", ["text", "raw"])
+@pytest.mark.requirement("INT-03")
+def test_text_argument_is_the_body_only(mode: str) -> None:
+    body = {"mode": mode, "argument": "x", "content_type": "text/csv"}
+    checked = plan(method="PUT", body=body)
+
+    def send(text: str) -> None:
+        request = filled(checked, {"x": text})
+        assert (request.method, request.url, request.headers) == (
+            "PUT", f"{ORIGIN}/", (("Content-Type", "text/csv"),),
+        )  # fmt: skip
+        assert request.body == text.encode()
+
+    assert each_hostile(send) == ROUNDS
+
+
+def fields(request: Request) -> list[tuple[str, str]]:
+    """Return the fields of a form as Django reads them."""
+    kind, body = dict(request.headers)["Content-Type"], request.body or b""
+    if kind.startswith("multipart"):
+        meta = {"CONTENT_TYPE": kind, "CONTENT_LENGTH": str(len(body))}
+        found, files = MultiPartParser(meta, BytesIO(body), [], "utf-8").parse()
+        assert not files
+    else:
+        found = QueryDict(body)
+    return [(name, value) for name, values in found.lists() for value in values]
+
+
+@pytest.mark.requirement("INT-03")
+def test_form_argument_stays_one_field() -> None:
+    template = {"first": "1", "second": {"$argument": "x"}, "third": {"$argument": "y"}}
+    checked = plan(method="POST", body={"mode": "form", "template": template})
+
+    def send(text: str) -> None:
+        request = filled(checked, {"x": text, "y": "3"})
+        assert fields(request) == [("first", "1"), ("second", text), ("third", "3")]
+        assert [name for name, _ in request.headers] == ["Content-Type"]
+
+    assert each_hostile(send) == ROUNDS
+
+
+@pytest.mark.parametrize("mode", ["form", "multipart"])
+@pytest.mark.requirement("INT-03")
+def test_member_of_a_form_argument_stays_one_field(mode: str) -> None:
+    checked = plan(method="POST", body={"mode": mode, "argument": "x"})
+
+    def send(text: str) -> None:
+        found = fields(filled(checked, {"x": {"first": "1", text: text, "third": "3"}}))
+        assert (found[0], found[-1], found[1][1]) == (("first", "1"), ("third", "3"), text)
+        assert len(found) == 3
 
     assert each_hostile(send) == ROUNDS
 
