@@ -23,7 +23,7 @@ def wanted(document: Document) -> list[str]:
     found: dict[str, None] = {}
     for base, root in ((document.url, document.root), *document.others.items()):
         for holder in _references(root):
-            address = urldefrag(urljoin(base, holder["$ref"]))[0]
+            address = _whole(base, holder["$ref"])[0]
             if address not in (document.url, *document.others) and _is_near(address, document.url):
                 found[address] = None
     return list(found)
@@ -41,8 +41,17 @@ def joined(document: Document, others: Mapping[str, Mapping[str, Any]]) -> Docum
     return replace(document, root=root, others={**document.others, **pages})
 
 
+def _whole(base: str, target: str) -> tuple[str, str]:
+    """Return the address and the fragment of a reference. A malformed reference has no address."""
+    try:
+        address, fragment = urldefrag(urljoin(base, target))
+    except ValueError:
+        return "", ""
+    return address, fragment
+
+
 def _is_near(address: str, url: str) -> bool:
-    return address.startswith(("https:", "http:")) and origin_of(address) == origin_of(url)
+    return address.startswith(("https:", "http:")) and origin_of(address) == origin_of(url) != ""
 
 
 def _references(value: Any) -> Iterator[dict[str, Any]]:
@@ -71,6 +80,6 @@ def _rewritten(value: Any, base: str, home: str) -> Any:
         return value
     found = {name: _rewritten(each, base, home) for name, each in value.items()}
     if isinstance(target := value.get("$ref"), str):
-        address, fragment = urldefrag(urljoin(base, target))
+        address, fragment = _whole(base, target)
         found["$ref"] = f"#{fragment}" if address == home else f"{address}#{fragment}"
     return found

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any, Final
 
 from mcp_app.catalogue.schemas.client_rules import PROPERTY_NAME
@@ -58,7 +59,8 @@ def argument_names(wires: Sequence[tuple[str, str]]) -> list[str]:
     for name, place in order:
         base = safe(name)
         choices = (base, f"{base}__{place}", f"{base}__{place}_{digits(name)}")
-        chosen = next(choice for choice in choices if choice not in taken)
+        further = (f"{choices[-1]}_{number}" for number in count(2))
+        chosen = next(choice for choice in chain(choices, further) if choice not in taken)
         found[name, place] = chosen
         taken.add(chosen)
     return [found[wire] for wire in wires]

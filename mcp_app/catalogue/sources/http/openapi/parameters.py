@@ -126,7 +126,7 @@ def _parameter(document: Document, given: Any, pointer: str, notes: list[Note]) 
     if not isinstance(solved, dict) or not isinstance(name := solved.get("name"), str) or not name:
         raise Unconvertible(pointer, "A parameter has no name")
     place = solved.get("in")
-    if place not in _DEFAULTS:
+    if not isinstance(place, str) or place not in _DEFAULTS:
         raise Unconvertible(pointer, f"A parameter in {str(place)[:50]!r} does not exist")
     if place in ("header", "cookie") and not _NAME.fullmatch(name):
         raise Unconvertible(pointer, f"{name[:100]!r} cannot be the name of a {place}")

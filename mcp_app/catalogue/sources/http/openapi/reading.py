@@ -20,6 +20,7 @@ MAX_DEPTH: Final = 200
 MAX_OPERATIONS: Final = 50_000
 METHODS: Final = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
 _VERSION: Final = re.compile(r"3\.[012](\.\d+)?(-[\w.]+)?")
+_INDEX: Final = re.compile(r"[0-9]{1,9}")
 _TEXTS: Final = ("utf-8-sig", "utf-16")
 # Members of other formats that people mistake for OpenAPI, with the name of the format.
 _OTHERS: Final = {
@@ -90,7 +91,7 @@ class Document:
         found: Any = self.root if not address else self.others[address]
         for part in fragment.split("/")[1:]:
             name = _unescaped(part)
-            if isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+            if isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
                 found = found[int(name)]
             elif isinstance(found, dict) and name in found:
                 found = found[name]

@@ -42,7 +42,7 @@ class Server:
     @property
     def base(self) -> str:
         """The path of the address, in front of the paths of operations."""
-        return urlsplit(self.url).path.rstrip("/")
+        return "" if self.problem else urlsplit(self.url).path.rstrip("/")
 
 
 def servers_of(document: Document, given: Any = None) -> list[Server]:
@@ -78,11 +78,14 @@ def problem_of(url: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """Return scheme, host and port of a web address, in lower case."""
-    parts = urlsplit(url)
-    host = (parts.hostname or "").lower()
+    """Return scheme, host and port of a web address, in lower case, or "" for a malformed address."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return ""
     name = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme.lower()}://{name}" + (f":{parts.port}" if parts.port else "")
+    return f"{parts.scheme.lower()}://{name}" + (f":{port}" if port else "")
 
 
 def _server(document: Document, given: Mapping[str, Any]) -> Server:
@@ -93,7 +96,10 @@ def _server(document: Document, given: Mapping[str, Any]) -> Server:
     )
     values = {each.name: each.default for each in variables if each.default}
     filled = _VARIABLE.sub(lambda match: values.get(match[1], match[0]), template)
-    url = urljoin(document.url, filled) if document.url else filled
+    try:
+        url = urljoin(document.url, filled) if document.url else filled
+    except ValueError:
+        url = filled  # ``problem_of`` names the problem.
     return Server(template, url, str(given.get("description") or "")[:200], variables, problem_of(url))
 
 

@@ -81,7 +81,7 @@ def _surveyed(converter: Converter, key: str, place: Place, twice: frozenset[str
         refused = str(error)
     operation = place.operation
     identifier = operation.get("operationId")
-    if identifier in twice:
+    if isinstance(identifier, str) and identifier in twice:
         notes.insert(0, f"Another operation has the id {identifier[:100]!r} as well")
     hint = operation.get("x-speakeasy-mcp")
     requirements = security.requirements_of(converter.document, place)

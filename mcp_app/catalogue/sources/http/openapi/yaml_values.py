@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import inf, isfinite
 from typing import Any, Final
 
 import yaml
@@ -49,12 +50,16 @@ def read(text: str) -> Any:
 
 
 def plain_value(text: str) -> Any:
-    """Return the value of an unquoted scalar by the core schema of YAML 1.2. Dates stay text."""
+    """Return the value of an unquoted scalar by the core schema of YAML 1.2. Dates stay text.
+
+    As in JSON, integers above 64 bits become floating-point numbers. Numbers above those stay text.
+    """
     if text in _WORDS:
         return _WORDS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _NUMBER.fullmatch(text) else text
+    if _INTEGER.fullmatch(text) and -(2**63) <= (number := int(text)) < 2**64:
+        return number
+    found = float(text) if _NUMBER.fullmatch(text) else inf
+    return found if isfinite(found) else text
 
 
 class _Reader:

@@ -96,11 +96,11 @@ def test_versions_and_notations_are_recognised(text: str, version: str) -> None:
 def test_yaml_has_values_of_its_core_schema() -> None:
     found = yaml_values.read(
         "date: 2024-01-01\nno: no\nyes: yes\nnull: ~\nn: 1\nf: 1.5\nt: true\nq: '1'\ns: !!str 1\n"
-        "big: 12345678901234567890"
+        "big: 12345678901234567890\nhuge: 123456789012345678901\nendless: 1e999"
     )
     assert found == {
         "date": "2024-01-01", "no": "no", "yes": "yes", "null": None, "n": 1, "f": 1.5, "t": True, "q": "1",
-        "s": "1", "big": 12345678901234567890,
+        "s": "1", "big": 12345678901234567890, "huge": 123456789012345678901.0, "endless": "1e999",
     }  # fmt: skip
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mcp_app.catalogue.sources.http.openapi.convert import Converter
+from mcp_app.catalogue.sources.http.openapi.external import joined, wanted
+from mcp_app.catalogue.sources.http.openapi.names import argument_names, digits
+from mcp_app.catalogue.sources.http.openapi.servers import origin_of, servers_of
 from mcp_app.catalogue.sources.http.openapi.survey import proposed, survey
-from tests.unit.catalogue.sources.http.openapi.documents import document, many
+from tests.unit.catalogue.sources.http.openapi.documents import ADDRESS, document, many, swagger
 
 
 @pytest.mark.requirement("INT-20", "INT-21")
@@ -49,3 +54,42 @@ def test_recursive_arguments_are_marked() -> None:
         document({"/x": {"post": {"requestBody": body}}}, components={"schemas": {"Node": node}})
     )
     assert survey(found)[0].recursive
+
+
+@pytest.mark.requirement("INT-20")
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"operationId": {}},
+        {"operationId": []},
+        {"parameters": [{"name": "x", "in": {}}]},
+        {"parameters": [{"name": "x", "in": []}]},
+        {"parameters": [{"$ref": f"#/paths/~1x/get/parameters/{'1' * 5_000}"}]},
+        {"parameters": [{"$ref": "https://[/x.json"}]},
+        {"parameters": [{"$ref": "https://docs.example.com:99999/x.json"}]},
+        {"servers": [{"url": "https://["}]},
+        {"servers": [{"url": "https://{x}", "variables": {"x": {"default": "[]"}}}]},
+    ],
+)
+def test_malformed_operation_is_reported(members: dict[str, Any]) -> None:
+    found = document({"/x": {"get": members}, "/y": {"get": {}}})
+    assert wanted(found) == []
+    assert (
+        joined(found, {"https://docs.example.com/specs/other.json": {}}).places.keys() == found.places.keys()
+    )
+    assert [each.key for each in survey(Converter(found))] == ["GET /x", "GET /y"]
+
+
+@pytest.mark.requirement("INT-20")
+@pytest.mark.parametrize("address", ["https://[", "https://a:b", "[1]", "//"])
+def test_malformed_server_is_reported(address: str) -> None:
+    for found in (document(servers=[{"url": address}]), swagger({"/x": {"get": {}}}, basePath=[address])):
+        assert [each.key for each in survey(Converter(found))] == ["GET /x"]
+        assert [each.origin for each in servers_of(found) if not each.problem] in ([], [origin_of(ADDRESS)])
+
+
+@pytest.mark.requirement("INT-24")
+def test_argument_gets_a_name_if_all_its_usual_names_are_taken() -> None:
+    taken = ["a_b", "a_b__query", f"a_b__query_{digits('a b')}", "a b"]
+    names = argument_names([(name, "query") for name in taken])
+    assert names == [*taken[:3], f"a_b__query_{digits('a b')}_2"]
