@@ -13,6 +13,7 @@ from mcp_app.catalogue.changes import drafts, revisions, services
 from mcp_app.catalogue.changes.services import EntryChange
 from mcp_app.catalogue.documents.storing import converter_of, document_of
 from mcp_app.catalogue.documents.tools import drafts_of, tools_of, values_of
+from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.http.openapi.convert import Converter
 from mcp_app.catalogue.sources.http.openapi.faults import Unconvertible
 from mcp_app.catalogue.sources.http.openapi.reading import DocumentError
@@ -125,4 +126,6 @@ def _values(
     if key in known:
         raise _Skipped("It is a tool or a draft already.")
     tool = converter.tool(key)
-    return {"name": names.get(key) or tool.name, **values_of(row, tool)}
+    values = {"name": names.get(key) or tool.name, **values_of(row, tool)}
+    check_storable(values)
+    return values

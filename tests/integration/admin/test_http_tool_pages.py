@@ -12,6 +12,7 @@ from django.test import Client as Browser
 from django.urls import reverse
 
 from mcp_app.catalogue.changes.services import save_entry
+from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.credentials.services import save_credential
 from mcp_app.models import AuditEvent, Draft, Tool
@@ -307,3 +308,17 @@ def test_user_who_may_not_view_credentials_cannot_try_one(
         page = post(client, "_try", values, address)
         assert "credential" in page.context["form"].errors
     assert api.requests == []
+
+
+@pytest.mark.requirement("INT-15")
+@pytest.mark.parametrize(
+    "value", ["1e999", "NaN", "1" * 30, r'"\ud800"', r'"\u0000"', '{"\\ud800": 1}', "[" * 90 + "]" * 90]
+)
+@pytest.mark.parametrize("button", ["_live", "_try", "_draft", "_untried"])
+def test_value_that_cannot_be_stored_is_refused(root: Browser, api: WebApi, button: str, value: str) -> None:
+    body = {"method": "POST", "body_mode": "json", "_sure": "1", "body": f'{{"a": {value}, "n": "{{note}}"}}'}
+    schema = {"input_schema": f'{{"type": "object", "properties": {{"id": {{"default": {value}}}}}}}'}
+    for values in (body, schema, {"arguments": f'{{"id": "7", "note": {value}}}'}):
+        assert post(root, button, entered(api, **values)).status_code in (200, 302)
+        for row in (*Tool.objects.all(), *Draft.objects.all()):
+            check_storable(row.values if isinstance(row, Draft) else [row.request, row.input_schema])

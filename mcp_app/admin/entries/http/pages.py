@@ -150,7 +150,7 @@ class HttpToolPages(ModelAdmin[Tool]):
         )
         entered: Any = form.data.copy()  # type: ignore[attr-defined]  # A QueryDict.
         entered["tried"] = "" if outcome.problem else _mark(json)
-        entered["input_schema"] = orjson.dumps(schema, option=orjson.OPT_INDENT_2).decode()
+        entered["input_schema"] = form.fields["input_schema"].prepare_value(schema)
         form.data = entered
         return self._http_page(request, form, entry, outcome=outcome)
 

@@ -41,9 +41,12 @@ async def called(
     plan: RequestPlan, arguments: Mapping[str, Any], recorder: Recorder | None = None
 ) -> ToolResult:
     """Send the plan's request for some arguments and return the result. Raises ToolError."""
-    given = with_wire_names(arguments, plan.aliases)
-    pick = given.pop(FIELDS, None) if plan.result.fields else None
-    request = filled(plan, given, idempotency_key=secrets.token_hex(16))
+    try:
+        given = with_wire_names(arguments, plan.aliases)
+        pick = given.pop(FIELDS, None) if plan.result.fields else None
+        request = filled(plan, given, idempotency_key=secrets.token_hex(16))
+    except RecursionError:
+        raise ToolError("The arguments are nested too deeply.") from None
     until = time.monotonic() + plan.timeout
     if plan.pages is not None:
         return structured_result(plan, await _pages(plan, plan.pages, request, until, recorder), pick)

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, unquote_plus
 
-import orjson
-
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.sources.http import styles
 from mcp_app.catalogue.sources.http.plan import PLACEHOLDER, Body, Parameter, RequestPlan, is_leaf
@@ -89,7 +87,7 @@ def _path(plan: RequestPlan, given: Mapping[str, Any]) -> str:
             raise UnfitArgument(f"{each.argument}: expected a value, because it is part of the address.")
         value = given[each.argument]
         if each.content:
-            value = _json_text(value)
+            value = styles.json_text(value)
         values[each.name] = styles.path_text(value, each.style, each.explode, each.name)
     path = PLACEHOLDER.sub(lambda match: values[match[1]], template)
     _check_path(plan, template, path)
@@ -138,7 +136,7 @@ def _query(plan: RequestPlan, given: Mapping[str, Any]) -> str:
             continue
         value = given[each.argument]
         if each.content:
-            value = _json_text(value)
+            value = styles.json_text(value)
         own = styles.query_pairs(each.name, value, each.style, each.explode, each.allow_reserved)
         _check_names(each.argument, own, taken - {each.name})
         pairs += own
@@ -156,7 +154,7 @@ def _headers(plan: RequestPlan, given: Mapping[str, Any]) -> Iterator[tuple[str,
     for each in _at(plan, "header"):
         if each.argument in given:
             value = given[each.argument]
-            text = _json_text(value) if each.content else styles.header_text(value, each.explode)
+            text = styles.json_text(value) if each.content else styles.header_text(value, each.explode)
             if text or isinstance(value, str):
                 yield each.name, _header_value(each.argument, text)
     cookies: list[str] = []
@@ -188,12 +186,14 @@ def _body(body: Body, given: Mapping[str, Any]) -> tuple[str, bytes] | None:
         return _multipart(_fields(value), body)
     content_type = body.content_type or _USUAL_TYPES[body.mode]
     if body.mode == "json":
-        return content_type, orjson.dumps(value)
+        return content_type, styles.json_text(value).encode("utf-8", "replace")
     if body.mode == "form":
         return content_type, styles.form_body(_fields(value), body.encoding)
     if body.encoding.get("", {}).get("base64"):
         return content_type, _decoded_file(body.argument, value)
-    return content_type, (value if isinstance(value, str) else _json_text(value)).encode("utf-8", "replace")
+    return content_type, (value if isinstance(value, str) else styles.json_text(value)).encode(
+        "utf-8", "replace"
+    )
 
 
 def _decoded_file(name: str, value: Any) -> bytes:
@@ -256,7 +256,3 @@ def _multipart(fields: Mapping[str, Any], body: Body) -> tuple[str, bytes]:
 def _quoted(name: str) -> str:
     # As browsers write names (HTML, section 4.10.22.8).
     return name.replace("\r", "%0D").replace("\n", "%0A").replace('"', "%22")
-
-
-def _json_text(value: Any) -> str:
-    return orjson.dumps(value).decode()

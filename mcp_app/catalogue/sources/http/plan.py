@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import orjson
+from django.core.exceptions import ValidationError
+
+from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.http import styles
 from mcp_app.catalogue.sources.http.mapping import MappingError, compiled
 from mcp_app.catalogue.sources.http.members import choice, error, members_of, number, switch, text
@@ -314,6 +318,7 @@ def _body(json: Any) -> Body:
         raise error("body.content_type", "A content type looks like application/json.")
     template, argument = members.get("template"), text(members, "argument", where="body")
     _check_template(template, "body.template", 0)
+    _check_storable(template, "body.template")
     if mode == "none" and (template not in (None, {}) or argument):
         raise error("body.mode", "A body with a template needs a mode, such as json.")
     if mode in ("form", "multipart") and not argument and not isinstance(template, Mapping):
@@ -338,6 +343,16 @@ def _check_template(template: Any, where: str, depth: int) -> None:
     elif isinstance(template, list):
         for index, item in enumerate(template):
             _check_template(item, f"{where}[{index}]", depth + 1)
+
+
+def _check_storable(value: Any, where: str) -> None:
+    try:
+        check_storable(value)
+        orjson.dumps(value)
+    except ValidationError as refused:
+        raise error(where, refused.messages[0]) from None
+    except TypeError:
+        raise error(where, "Has an integer of more than 64 bits.") from None
 
 
 def _success(text: str) -> tuple[tuple[int, int], ...]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
+
+from django.core.exceptions import ValidationError
 
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import ToolResult
 from mcp_app.catalogue.definitions.definition import Definition, DefinitionError, ToolDefinition, ToolFunction
 from mcp_app.catalogue.schemas import schema_bounds
 from mcp_app.catalogue.schemas.client_rules import refusals
+from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.sources.base import Adding, Source
 from mcp_app.catalogue.sources.checking import Errors, UnfitError, collect
@@ -56,6 +60,9 @@ class HttpSource(Source):
         collect(errors, "request", lambda: _check_request(row.request))
         collect(errors, "annotations", lambda: _check_hints(row.annotations))
         collect(errors, "output_schema", lambda: _check_output(row.output_schema))
+        for name in ("request", "input_schema", "output_schema", "annotations"):
+            if name not in errors:
+                collect(errors, name, partial(_check_storable, getattr(row, name)))
         if "request" not in errors:
             plan = RequestPlan.read(row.request)
             collect(errors, "input_schema", lambda: _check_input(plan, row.input_schema))
@@ -93,6 +100,13 @@ def _function(plan: RequestPlan) -> ToolFunction:
     return ToolFunction(
         call=send, is_async=True, context_name=None, bind=lambda arguments: {"arguments": arguments}
     )
+
+
+def _check_storable(value: Any) -> None:
+    try:
+        check_storable(value)
+    except ValidationError as refused:
+        raise UnfitError(refused.messages[0]) from None
 
 
 def _check_request(request: Any) -> None:

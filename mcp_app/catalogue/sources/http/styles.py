@@ -6,6 +6,7 @@ the style describes are sent as JSON text, but under ``deepObject`` with more br
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 from urllib.parse import quote
@@ -56,7 +57,15 @@ def text_of(value: Any) -> str:
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) < _MAX_EXACT:
         return str(int(value))
-    return "" if value is None else orjson.dumps(value).decode()
+    return "" if value is None else json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON without spaces."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # An integer of more than 64 bits.
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def path_text(value: Any, style: str = "simple", explode: bool = False, name: str = "") -> str:
