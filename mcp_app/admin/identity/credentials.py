@@ -22,13 +22,22 @@ from mcp_app.interface.text import marked, visible
 from mcp_app.models import Credential
 
 Kind = Credential.Kind
+
+
+class _SecretLines(Textarea):
+    """Lines that are never shown, like the content of a password input, even if the form was refused."""
+
+    def format_value(self, value: Any) -> str:
+        return ""
+
+
 # Labels, examples and inputs of the parts of secrets. Only inputs of the form are here, never stored values.
 _ENTERED: dict[str, tuple[str, str, type[forms.Widget]]] = {
     "token": ("Token", "Sent as Authorization: Bearer …", forms.PasswordInput),
     "username": ("User name", "", forms.TextInput),
     "password": ("Password", "", forms.PasswordInput),
     "value": ("API key", "", forms.PasswordInput),
-    "headers": ("Headers", "One per line, such as X-API-Key: 123.", forms.Textarea),
+    "headers": ("Headers", "One per line, such as X-API-Key: 123.", _SecretLines),
     "client_id": ("Client id", "", forms.TextInput),
     "client_secret": ("Client secret", "", forms.PasswordInput),
 }
@@ -101,12 +110,11 @@ class CredentialForm(ModelForm[Credential]):
     def _part(self, part: str) -> forms.CharField:
         label, example, widget = _ENTERED[part]
         is_new = self.instance._state.adding
-        made = Textarea if widget is forms.Textarea else widget
         attrs = {"autocomplete": "new-password", "spellcheck": "false"}
-        if made is forms.PasswordInput or made is forms.TextInput:
+        if widget is not _SecretLines:
             attrs["class"] = "vTextField mcp-input"
         text = f"{example} {_NEW if is_new else _KEPT}".strip()
-        return forms.CharField(label=label, help_text=text, required=False, strip=False, widget=made(attrs))
+        return forms.CharField(label=label, help_text=text, required=False, strip=False, widget=widget(attrs))
 
     def clean_lead(self) -> str:
         """Return the prefix. Browsers and templates may drop a space at the end, so one is added."""

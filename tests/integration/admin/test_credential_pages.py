@@ -93,6 +93,24 @@ def test_error_is_shown_beside_its_field(root: Browser, given: dict[str, str], f
     assert not Credential.objects.exists()
 
 
+@pytest.mark.requirement("INT-05")
+@pytest.mark.parametrize(
+    ("kind", "entered"),
+    [
+        ("bearer", {"token": SECRET}),
+        ("basic", {"username": "u", "password": SECRET}),
+        ("api_key", {"value": SECRET}),
+        ("headers", {"headers": f"X-A: {SECRET}"}),
+        ("headers", {"headers": f"X-A: {SECRET}\nX-B"}),
+        ("client_credentials", {"client_id": "a", "client_secret": SECRET}),
+    ],
+)
+def test_refused_form_does_not_repeat_the_secret(root: Browser, kind: str, entered: dict[str, str]) -> None:
+    answer = root.post(f"{ADD}?kind={kind}", {"name": "Shop!", "origins": "ftp://a", **entered})
+    assert answer.context["adminform"].form.errors
+    assert SECRET not in answer.content.decode()
+
+
 @pytest.mark.requirement("INT-05", "INT-07")
 def test_page_does_not_contain_the_secret_and_saving_keeps_it(root: Browser, shop: Credential) -> None:
     Tool.objects.create(name="orders", source="http", request={"credential": "shop"})
