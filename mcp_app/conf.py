@@ -144,6 +144,9 @@ class Settings:
 
     # Limits of output.
     max_result_bytes: int = 8 * 1024 * 1024
+    # Longer results are cut, and the whole is stored for its caller. 0 means that results are never cut.
+    max_result_tokens: int = 25_000
+    max_result_storage_bytes_per_principal: int = 64 * 1024 * 1024
     max_stream_events: int = 1_000
     max_stream_bytes: int = 1024 * 1024
     # Some clients read only the first page of a list.
@@ -173,6 +176,8 @@ class Settings:
     task_ttl_seconds: int = 86_400
     task_poll_ms: int = 1_000
     state_seconds: int = 600
+    # How long the whole of a cut result can be read. 0 means that it is not stored.
+    result_seconds: int = 3_600
     sync_threads: int = 8
 
     # The record for operators.

@@ -29,6 +29,7 @@ from mcp_app.catalogue.documents import storing
 from mcp_app.database import queries
 from mcp_app.execution.background import celery, reaper
 from mcp_app.execution.background.stalled_jobs import LostJobs
+from mcp_app.execution.long_results import storage
 from mcp_app.execution.stored import records
 from mcp_app.execution.worker.attempt_slots import SLOTS, AttemptSlots
 from mcp_app.execution.worker.descendants import Orphans, adopt_orphans
@@ -71,6 +72,7 @@ def purge_expired() -> dict[str, int]:
         "unanswered": pending.end_abandoned(),
         "rollups": rollups.purge() + callers.purge() + error_groups.purge(),
         "calls": records.purge(),
+        "results": storage.purge(),
         **({"oauth": _purge_oauth()} if apps.is_installed("mcp_app.oauth") else {}),
     }
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
+from mcp_app.execution.calls.call import RunningCall
+from mcp_app.execution.calls.calls import Work
+from mcp_app.execution.calls.context import Context
 from mcp_app.execution.calls.reading import contents, find
+from mcp_app.execution.calls.runner import Runner
+from mcp_app.execution.long_results.keeping import is_address
 from mcp_app.handlers.context import CallerContext, Params, RequestContext, Result
 from mcp_app.handlers.lists import page
-from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.errors import InvalidParams, ResourceNotFound
 
 MAX_URI = 2048
 
@@ -25,10 +31,21 @@ def list_templates(context: CallerContext, params: Params) -> Result:
 def read(context: RequestContext, params: Params) -> Result:
     """Start reading a resource (RES-02, RES-03). Permissions are checked before any read (RES-06)."""
     uri = _uri(params)
-    entry, variables = find(context.catalogue, uri)
-    work = partial(contents, context.services.calls.runner, entry, uri, variables)
+    runner = context.services.calls.runner
+    try:
+        entry, variables = find(context.catalogue, uri)
+    except ResourceNotFound:
+        if not is_address(uri):
+            raise
+        work: Work = partial(_stored_result, runner, uri)
+    else:
+        work = partial(contents, runner, entry, uri, variables)
     context.run(params, target=uri, work=work)
     return None
+
+
+async def _stored_result(runner: Runner, uri: str, call: RunningCall, _context: Context) -> dict[str, Any]:
+    return await runner.long_results.contents(uri, call.principal, call.catalogue.server.path)
 
 
 async def subscribe(context: RequestContext, params: Params) -> Result:

@@ -70,6 +70,9 @@ def call_inline(context: CallerContext, params: Params) -> Result | McpError:
     try:
         runner = context.services.calls.runner
         result = copy_context().run(runner.run_inline, entry, arguments, version)
+        if type(result) is not dict:
+            path = context.catalogue.server.path
+            result = runner.long_results.cut_now(result, entry, context.principal, path)
     except McpError as error:
         return error  # If it were raised, the caller would assume that the tool did not run.
     return downlevel.result("tools/call", result, version)

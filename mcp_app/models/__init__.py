@@ -10,6 +10,7 @@ from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour, Triage
 from mcp_app.models.notification import NotificationChannel
 from mcp_app.models.personal import SavedSearch, TimeZoneChoice
+from mcp_app.models.result import ResultPage, StoredResult
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
 from mcp_app.models.session import Doctor, LogCursor, Message, Session
@@ -41,10 +42,12 @@ __all__ = [
     "Prompt",
     "Resource",
     "ResourceTemplate",
+    "ResultPage",
     "Rollup",
     "SavedSearch",
     "ServiceUser",
     "Session",
+    "StoredResult",
     "StoredSource",
     "TaskWait",
     "TimeZoneChoice",

@@ -116,6 +116,19 @@ class Tool(EntryRow):
     four_eyes = models.BooleanField(
         "second user must approve", default=False, help_text="Users cannot approve their own calls."
     )
+    max_result_tokens = models.PositiveIntegerField(
+        "maximum tokens of a result",
+        null=True,
+        blank=True,
+        help_text="Longer results are cut, and the whole can be read in pages. At least 250. Empty: as in "
+        "code, or the server's default. It has no effect with an output schema.",
+    )
+    max_result_bytes = models.PositiveIntegerField(
+        "maximum bytes of a result",
+        null=True,
+        blank=True,
+        help_text="As above, and images and files count, too. At least 1,000. Empty: as in code.",
+    )
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
     )

@@ -378,3 +378,26 @@ async def quick(nonce: str) -> str:
 async def stroll(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
     """Run steps in the web process of the request and report them on its stream."""
     return await _steps(ctx, nonce, steps, delay)
+
+
+@tool(max_result_tokens=10_000)
+async def report(lines: int) -> str:
+    """Return many lines in the web process without waiting."""
+    return long_text(lines)
+
+
+@tool(max_result_tokens=10_000)
+def report_from_thread(lines: int) -> str:
+    """Return many lines in a thread of the web process."""
+    return long_text(lines)
+
+
+@tool(background=True, max_result_tokens=10_000)
+async def report_in_background(lines: int) -> str:
+    """Return many lines in a worker."""
+    return long_text(lines)
+
+
+def long_text(lines: int) -> str:
+    """Return numbered lines of a hundred bytes."""
+    return "".join(f"{number:09d} é{'.' * 87}\n" for number in range(lines))

@@ -16,7 +16,10 @@ from mcp_app.catalogue.definitions.tool_limits import (
     COLUMNS,
     MAX_APPROVAL_MINUTES,
     MAX_PRIORITY,
+    MAX_RESULT,
     MAX_RETRIES,
+    MIN_RESULT_BYTES,
+    MIN_RESULT_TOKENS,
     POSITIVE,
     QUEUE_NAME,
     SWITCHES,
@@ -143,4 +146,6 @@ _LIMIT_CHECKS: Final[dict[str, Callable[[Tool], None]]] = {
     "queue": _check_queue,
     "priority": _is_within("priority", 0, MAX_PRIORITY),
     "approval_minutes": _is_within("approval_minutes", 1, MAX_APPROVAL_MINUTES),
+    "max_result_tokens": _is_within("max_result_tokens", MIN_RESULT_TOKENS, MAX_RESULT),
+    "max_result_bytes": _is_within("max_result_bytes", MIN_RESULT_BYTES, MAX_RESULT),
 }

@@ -12,7 +12,10 @@ from mcp_app.catalogue.definitions.hint_checks import check_returns
 from mcp_app.catalogue.definitions.tool_limits import (
     MAX_APPROVAL_MINUTES,
     MAX_PRIORITY,
+    MAX_RESULT,
     MAX_RETRIES,
+    MIN_RESULT_BYTES,
+    MIN_RESULT_TOKENS,
     POSITIVE,
     QUEUE_NAME,
     LimitKeywords,
@@ -95,6 +98,7 @@ def define_tool(
         bind = input_schemas.raw_binder(signature)
     check_returns(where, signature.returns)
     output = _output(signature, output_schema)
+    _check_result_bounds(where, options, output)
     if output.schema is not None:
         wire["outputSchema"] = translated(output.schema)
     for member, written in (("inputSchema", input_schema), ("outputSchema", output_schema)):
@@ -200,6 +204,17 @@ def _check_limits(where: str, options: ToolOptions) -> None:
         number = getattr(options, limit)
         if number is not None and number <= 0:
             raise DefinitionError(f"{where}: {limit} must be positive, got {number!r}.")
+
+
+def _check_result_bounds(where: str, options: ToolOptions, output: output_schemas.Output) -> None:
+    for limit, least in (("max_result_tokens", MIN_RESULT_TOKENS), ("max_result_bytes", MIN_RESULT_BYTES)):
+        number = getattr(options, limit)
+        if number is not None and not least <= number <= MAX_RESULT:
+            raise DefinitionError(f"{where}: {limit} is {least} to {MAX_RESULT}, got {number!r}.")
+        if number is not None and output.schema is not None:
+            raise DefinitionError(
+                f"{where}: {limit} does not apply to a tool with an output schema: annotate it with -> Any."
+            )
 
 
 def _check_queueing(where: str, options: ToolOptions) -> None:

@@ -16,6 +16,12 @@ MAX_PRIORITY: Final = 9
 APPROVAL_MINUTES: Final = 60
 # The answer goes to the caller's session, and a session lives at most one day.
 MAX_APPROVAL_MINUTES: Final = 24 * 60
+# A model reads about one token in four bytes of text or JSON.
+BYTES_PER_TOKEN: Final = 4
+# A smaller bound would hardly leave room for the sentence about the rest.
+MIN_RESULT_TOKENS: Final = 250
+MAX_RESULT: Final = 1_000_000_000
+MIN_RESULT_BYTES: Final = MIN_RESULT_TOKENS * BYTES_PER_TOKEN
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
@@ -34,6 +40,8 @@ class LimitKeywords(TypedDict, total=False):
     needs_approval: bool
     approval_minutes: int | None
     four_eyes: bool
+    max_result_tokens: int | None
+    max_result_bytes: int | None
 
 
 # The slots are empty because Python allows non-empty slots in only one of several base classes.
@@ -57,6 +65,8 @@ class ToolLimits:
     needs_approval: bool = False
     approval_minutes: int | None = None
     four_eyes: bool = False
+    max_result_tokens: int | None = None
+    max_result_bytes: int | None = None
 
     def limits(self) -> dict[str, Any]:
         """Return the limits by name."""

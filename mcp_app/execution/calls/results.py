@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
 from typing import Any
+
+import orjson
 
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import CONTENT_CLASSES, ToolResult, to_block
+from mcp_app.catalogue.definitions.tool_limits import MIN_RESULT_BYTES as SHORT
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.calls.json_values import (
     check_numbers,
@@ -19,6 +21,7 @@ from mcp_app.execution.calls.json_values import (
     plain_text,
     settle,
 )
+from mcp_app.execution.long_results.bounds import Size, marked, size_of
 from mcp_app.observability import incidents
 from mcp_app.protocol.errors import InternalError
 from mcp_app.protocol.refusals import META
@@ -30,20 +33,29 @@ Result = dict[str, Any]
 def to_result(value: Any, entry: ToolEntry) -> Result:
     """Convert a tool's return value to a ``CallToolResult`` that matches its output schema (TOOL-16).
 
-    If the value cannot be sent, the tool is at fault, so the result is an error result (TOOL-12).
+    If the value cannot be sent, the tool is at fault, so the result is an error result (TOOL-12). A result
+    above the tool's bound is a ``LongResult``.
     """
-    limit = conf.get().max_result_bytes
+    settings = conf.get()
+    limit = settings.max_result_bytes
     if type(value) is str and entry.output is None and value.isascii() and len(value) <= limit:
-        return {"content": [{"type": "text", "text": value}]}  # The common case needs no further checks.
+        # The common case needs no further checks.
+        result: Result = {"content": [{"type": "text", "text": value}]}
+        size = Size(len(value), len(value))
+        return result if len(value) <= SHORT else marked(result, entry, settings, size)
     try:
         result = _tool_result(value, entry)
     except (TypeError, ValueError) as error:
         log.warning("The result of tool %r cannot be sent: %s", entry.name, error)
         return error_result(f"The tool's result cannot be sent: {error}")
-    if (size := _size(result["content"])) > limit:
-        log.warning("The result of tool %r has %d bytes, the limit is %d", entry.name, size, limit)
-        return error_result(f"The tool's result is too large: {size} bytes, at most {limit} are sent.")
-    return result
+    size = size_of(result["content"])
+    if size.total > limit:
+        log.warning("The result of tool %r has %d bytes, the limit is %d", entry.name, size.total, limit)
+        return error_result(f"The tool's result is too large: {size.total} bytes, at most {limit} are sent.")
+    if isinstance(value, ToolResult) and value.content and "structuredContent" in result:
+        text = len(orjson.dumps(result["structuredContent"]))  # Only here do text and structure differ.
+        size = Size(size.text + text, size.total + text)
+    return result if size.total <= SHORT else marked(result, entry, settings, size)
 
 
 def error_result(text: str, refusal: str = "") -> Result:
@@ -161,13 +173,3 @@ def _block(value: Any) -> dict[str, Any]:
     if block["type"] == "text":
         block["text"] = encodable(block["text"])
     return block
-
-
-def _size(blocks: Iterable[Mapping[str, Any]]) -> int:
-    size = 0
-    for block in blocks:
-        resource = block.get("resource") or {}
-        for part in (block.get("text"), block.get("data"), resource.get("text"), resource.get("blob")):
-            if part:
-                size += len(part) if part.isascii() else len(part.encode())
-    return size

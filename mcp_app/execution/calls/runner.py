@@ -10,6 +10,7 @@ from typing import Any
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.http import Http404
 
+from mcp_app import conf
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions.definition import ToolFunction
 from mcp_app.catalogue.snapshots.entries import ToolEntry
@@ -21,6 +22,8 @@ from mcp_app.execution.calls.json_values import settle
 from mcp_app.execution.calls.results import error_result, incident, to_result
 from mcp_app.execution.calls.threads import Threads
 from mcp_app.execution.calls.transactions import in_transaction
+from mcp_app.execution.long_results.bounds import marked, size_of
+from mcp_app.execution.long_results.keeping import LongResults
 from mcp_app.foreign_code import contained, let_pass
 from mcp_app.protocol.capabilities import required
 from mcp_app.protocol.errors import (
@@ -44,9 +47,11 @@ class Runner:
 
     def __init__(self, threads: int, *, serves: bool = False) -> None:
         self._threads = Threads(threads, yields=serves)
+        self.long_results = LongResults()
 
     async def close(self) -> None:
         """Accept no more work and close the threads. Threads that ignore their cancellation are abandoned."""
+        await self.long_results.close()
         await self._threads.close()
 
     async def invoke(
@@ -103,9 +108,12 @@ class Runner:
         if entry.needs_approval and not approved:
             return _unapproved(entry)
         try:
-            return to_result(await self.invoke(entry.function, arguments, call, context), entry)
+            result = to_result(await self.invoke(entry.function, arguments, call, context), entry)
         except BaseException as error:  # noqa: BLE001 - the boundary: a tool may raise anything
-            return _stopped_or_failed(entry.name, error, call)
+            result = _bounded(_stopped_or_failed(entry.name, error, call), entry)
+        if type(result) is dict:
+            return result
+        return await self.long_results.cut(result, entry, call.principal, call.catalogue.server.path)
 
     async def ask_first(
         self, entry: ToolEntry, arguments: dict[str, Any], call: RunningCall, context: Context
@@ -124,6 +132,8 @@ class Runner:
     def run_inline(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
         """Run a tool that never waits and takes no context, and return its result.
 
+        The caller must cut a ``LongResult``.
+
         Call this in its own ``contextvars`` context, as a task has. Otherwise a change made by the tool,
         such as the active language, would stay in effect for later requests on the connection.
         """
@@ -139,7 +149,7 @@ class Runner:
             raise RuntimeError("A tool declared as non-blocking waited.")
         except BaseException as error:  # noqa: BLE001 - as above
             let_pass(error, None)
-            return _failed(entry.name, error, version)
+            return _bounded(_failed(entry.name, error, version), entry)
 
     async def run_prompt(
         self, function: ToolFunction, arguments: dict[str, Any], call: RunningCall, context: Context
@@ -194,6 +204,10 @@ def _stopped_or_failed(name: str, error: BaseException, call: RunningCall) -> di
         raise error
     let_pass(error, call.task)
     return _failed(name, error, call.session.version)
+
+
+def _bounded(result: dict[str, Any], entry: ToolEntry) -> dict[str, Any]:
+    return marked(result, entry, conf.get(), size_of(result["content"]))
 
 
 def _unapproved(entry: ToolEntry) -> dict[str, Any]:

@@ -44,6 +44,8 @@ LIMITS = {
     "queue": "",
     "priority": "",
     "max_running": "",
+    "max_result_tokens": "",
+    "max_result_bytes": "",
     "approval_minutes": "",
 }
 SWITCHES = ("background", "needs_approval", "four_eyes")

@@ -28,6 +28,8 @@ IN_CODE: dict[str, Any] = {
     "queue": "slow",
     "priority": 4,
     "max_running": 5,
+    "max_result_tokens": 9_000,
+    "max_result_bytes": 50_000,
     "needs_approval": True,
     "approval_minutes": 6,
     "four_eyes": True,

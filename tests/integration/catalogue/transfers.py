@@ -21,6 +21,7 @@ def fill() -> None:
     services.update_entry(
         entry=tool, actor=None, title="Sum", description="Adds.\nTwo numbers: yes.\r\n", timeout_seconds=1.5,
         calls_per_minute=7, background=True, queue="slow", priority=0, max_running=3, position=99,
+        max_result_tokens=900,
         permission="auth.add_user", icons=[{"src": "https://example.com/i.png", "sizes": ["any"]}],
         meta={"example.com/b": {"z": [1, 1.5, True, None], "a": "x\x1b[31m\u202e"}},
     )  # fmt: skip

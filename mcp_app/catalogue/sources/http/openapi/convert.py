@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import orjson
 
+from mcp_app.catalogue.definitions.tool_limits import BYTES_PER_TOKEN
 from mcp_app.catalogue.schemas.schema_bounds import MAX_BYTES, compile_foreign
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.sources.http.openapi import names, security
@@ -30,8 +31,6 @@ from mcp_app.catalogue.sources.http.openapi.servers import Server, servers_of
 
 MAX_TITLE: Final = 200
 MAX_TEXT: Final = 2_000
-# A model reads about one token in four bytes of JSON.
-BYTES_PER_TOKEN: Final = 4
 _SAFE: Final = ("GET", "HEAD", "OPTIONS", "TRACE")
 _MAX_NOTES: Final = 50
 _PATH_TEXT: Final = "/:@!$&'()*+,;=~%"

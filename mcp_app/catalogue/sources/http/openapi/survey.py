@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from mcp_app.catalogue.definitions.tool_limits import BYTES_PER_TOKEN
 from mcp_app.catalogue.sources.http.openapi import security
 from mcp_app.catalogue.sources.http.openapi.bodies import chosen
-from mcp_app.catalogue.sources.http.openapi.convert import BYTES_PER_TOKEN, Converter, tags_of, texts_of
+from mcp_app.catalogue.sources.http.openapi.convert import Converter, tags_of, texts_of
 from mcp_app.catalogue.sources.http.openapi.faults import Unconvertible
 from mcp_app.catalogue.sources.http.openapi.names import repeated
 from mcp_app.catalogue.sources.http.openapi.reading import Document, Place

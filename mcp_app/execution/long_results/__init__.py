@@ -1,0 +1,1 @@
+"""Results above their tool's bound: cut for the model, and stored as pages for the caller."""
