@@ -86,8 +86,12 @@ class AttemptReply:
             self._pump = asyncio.create_task(self._run_pump())
 
     def answer(self, encoded: bytes, outcome: str = "ok") -> None:
-        """Store and publish the answer."""
-        if self._answered is None and not self.abandoned:
+        """Store and publish the answer.
+
+        An abandoned attempt stores it as well. If the session has ended, no newer attempt exists, and the row
+        would otherwise stay unfinished until its lease expires. A newer attempt is protected by its number.
+        """
+        if self._answered is None:
             self._answered = asyncio.create_task(self._finish(encoded, outcome))
 
     async def done(self) -> bool:

@@ -22,10 +22,11 @@ ASKING = {
         "hi",
     ),
 }
-# The numbers of unfinished calls, and of calls with stored inputs.
+# The numbers of unfinished calls of a test, and of its calls with stored inputs.
 LEFT = """
 from mcp_app.models import Call
-print(Call.objects.filter(finished_at=None).count(), Call.objects.exclude(inputs=None).count())
+mine = Call.objects.filter(arguments__contains="{nonce}")
+print(mine.filter(finished_at=None).count(), mine.exclude(inputs=None).count())
 """
 
 
@@ -42,7 +43,7 @@ def test_worker_ends_at_an_input_request_and_a_new_run_continues(
     first, second = (Modern(port, capabilities=CAPABILITIES) for port in live.ports)
     asked = first.request("tools/call", request_of(name, nonce))
     assert set(asked["inputRequests"]) == {key}
-    assert live.shell(LEFT).split() == ["0", "0"]
+    assert live.shell(LEFT.format(nonce=nonce)).split() == ["0", "0"]
     members = {"inputResponses": {key: answer}, "requestState": asked["requestState"]}
     done = second.request("tools/call", request_of(name, nonce, **members))
     assert done["content"][0]["text"] == text

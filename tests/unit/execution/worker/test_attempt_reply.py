@@ -150,6 +150,19 @@ async def test_answer_of_ended_session_counts_as_published(streams: Streams) -> 
     assert (await row_of(call)).published
 
 
+async def test_outcome_is_stored_after_the_stream_has_refused_a_message(streams: Streams) -> None:
+    call = await running()
+    await streams.sessions.create(SESSION, {"version": "2025-11-25"}, 60)
+    await streams.sessions.end(SESSION, 60)
+    reply = AttemptReply(streams, call, Published())
+    reply.send(b"the question is withdrawn")
+    while not reply.abandoned:
+        await asyncio.sleep(0)
+    reply.answer(ANSWER, "cancelled")
+    assert await reply.done()
+    assert (await row_of(call)).state == State.CANCELLED
+
+
 def progress(number: float) -> bytes:
     params = {"progressToken": "p", "progress": number}
     return orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
