@@ -69,7 +69,8 @@ class Schemas:
         self.document = document
         self.hidden = "writeOnly" if for_results else "readOnly"
         self._components: dict[str, Converted | Unconvertible] = {}
-        self._reached: dict[str, tuple[str, ...]] = {}
+        self._reached: dict[str, dict[str, None]] = {}
+        self._recursive: dict[str, bool] = {}
 
     def convert(self, given: Any, pointer: str) -> Converted:
         """Return a converted schema. Raises Unconvertible."""
@@ -97,18 +98,21 @@ class Schemas:
         found: dict[str, None] = {}
         for target in targets:
             if target not in found:
-                found.update(dict.fromkeys(self._reached_by(target)))
+                found.update(self._reached_by(target))
         return tuple(found)
 
     def is_recursive(self, pointers: tuple[str, ...]) -> bool:
         """Return True if one of the components contains itself."""
-        return any(
-            pointer in self._reached_by(target)
-            for pointer in pointers
-            for target in self.component(pointer).targets
-        )
+        return any(map(self._is_recursive, pointers))
 
-    def _reached_by(self, start: str) -> tuple[str, ...]:
+    def _is_recursive(self, pointer: str) -> bool:
+        # Many operations use the same components, so each is examined once.
+        if pointer not in self._recursive:
+            targets = self.component(pointer).targets
+            self._recursive[pointer] = any(pointer in self._reached_by(target) for target in targets)
+        return self._recursive[pointer]
+
+    def _reached_by(self, start: str) -> dict[str, None]:
         if start not in self._reached:
             found: dict[str, None] = {}
             pending, size = [start], 0
@@ -122,7 +126,7 @@ class Schemas:
                 if size > MAX_BYTES:
                     raise too_large(start)
                 pending += component.targets
-            self._reached[start] = tuple(found)
+            self._reached[start] = found
         return self._reached[start]
 
 

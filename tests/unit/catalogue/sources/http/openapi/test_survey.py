@@ -9,9 +9,10 @@ import pytest
 from mcp_app.catalogue.sources.http.openapi.convert import Converter
 from mcp_app.catalogue.sources.http.openapi.external import joined, wanted
 from mcp_app.catalogue.sources.http.openapi.names import argument_names, digits
+from mcp_app.catalogue.sources.http.openapi.schemas import Converted, Schemas
 from mcp_app.catalogue.sources.http.openapi.servers import origin_of, servers_of
 from mcp_app.catalogue.sources.http.openapi.survey import proposed, survey
-from tests.unit.catalogue.sources.http.openapi.documents import ADDRESS, document, many, swagger
+from tests.unit.catalogue.sources.http.openapi.documents import ADDRESS, document, json_body, many, swagger
 
 
 @pytest.mark.requirement("INT-20", "INT-21")
@@ -93,3 +94,32 @@ def test_argument_gets_a_name_if_all_its_usual_names_are_taken() -> None:
     taken = ["a_b", "a_b__query", f"a_b__query_{digits('a b')}", "a b"]
     names = argument_names([(name, "query") for name in taken])
     assert names == [*taken[:3], f"a_b__query_{digits('a b')}_2"]
+
+
+class CountingSchemas(Schemas):
+    """Schemas that count how often a component is read."""
+
+    reads = 0
+
+    def component(self, pointer: str) -> Converted:
+        self.reads += 1
+        return super().component(pointer)
+
+
+@pytest.mark.requirement("INT-21")
+def test_component_is_examined_for_recursion_once_for_all_operations() -> None:
+    number, operations = 30, 20
+    schemas = {
+        f"C{each}": {
+            "properties": {"next": {"$ref": f"#/components/schemas/C{each + 1}"}} if each < number - 1 else {}
+        }
+        for each in range(number)
+    }
+    body = {"requestBody": json_body({"properties": {"a": {"$ref": "#/components/schemas/C0"}}})}
+    paths = {f"/x/{each}": {"post": body} for each in range(operations)}
+    made = Converter(document(paths, components={"schemas": schemas}))
+    made.schemas = counting = CountingSchemas(made.document)
+    survey(made)
+    counting.reads = 0
+    survey(made)
+    assert counting.reads == number * operations
