@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from mcp_app.catalogue.sources.http.openapi.reading import MAX_BYTES, Document, 
 from mcp_app.egress import EgressError, Fetched, Policy, fetch
 from mcp_app.egress.policy import networks
 
+# For a document, and for all documents that it refers to together.
 SECONDS: Final = 60.0
 # Documents that others refer to, together.
 MAX_OTHERS: Final = MAX_BYTES
@@ -43,15 +45,17 @@ def with_others(document: Document) -> Document:
     A document that cannot be read is left out. The operations that need it are reported by the survey.
     """
     missing: set[str] = set()
-    size = 0
+    size, until = 0, time.monotonic() + SECONDS
     while wanted := [url for url in external.wanted(document) if url not in missing]:
         found: dict[str, Mapping[str, Any]] = {}
         for url in wanted:
-            if len(document.others) + len(found) + len(missing) >= external.MAX_FILES or size > MAX_OTHERS:
+            left = until - time.monotonic()
+            known = len(document.others) + len(found) + len(missing)
+            if known >= external.MAX_FILES or size > MAX_OTHERS or left <= 0:
                 missing.add(url)
                 continue
             try:
-                body = _get(url, redirects=0).body
+                body = _get(url, redirects=0, seconds=left).body
                 size += len(body)
                 found[url] = parsed(body)
             except DocumentError:
@@ -60,7 +64,7 @@ def with_others(document: Document) -> Document:
     return document
 
 
-def _get(url: str, *, redirects: int) -> Fetched:
+def _get(url: str, *, redirects: int, seconds: float = SECONDS) -> Fetched:
     policy = Policy(
         ports=frozenset(range(1, 65_536)),
         allow=networks(conf.get().egress_allow),
@@ -68,7 +72,7 @@ def _get(url: str, *, redirects: int) -> Fetched:
         max_redirects=redirects,
         max_raw_bytes=MAX_BYTES,
         max_bytes=MAX_BYTES,
-        seconds=SECONDS,
+        seconds=seconds,
     )
     try:
         answer: Fetched = async_to_sync(fetch)(url, policy)

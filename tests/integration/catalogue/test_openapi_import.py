@@ -9,10 +9,11 @@ import pytest
 from django.core.exceptions import PermissionDenied, ValidationError
 
 from mcp_app.catalogue.changes import drafts, services
-from mcp_app.catalogue.documents import importing, storing, updating
+from mcp_app.catalogue.documents import fetching, importing, storing, updating
 from mcp_app.catalogue.snapshots import snapshot_loader
 from mcp_app.catalogue.sources.http.openapi.reading import DocumentError
 from mcp_app.models import ApiDocument, AuditEvent, CatalogueRevision, Draft, Tool
+from tests.servers.web_api import web_api
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 ANNOUNCES = pytest.mark.django_db(transaction=True)
@@ -265,3 +266,16 @@ def test_interrupted_reading_is_shown_as_failed(monkeypatch: pytest.MonkeyPatch)
         storing.read_incoming(row.pk)
     row.refresh_from_db()
     assert (row.state, row.problem, row.incoming) == ("failed", storing.BROKEN, None)
+
+
+def test_documents_that_never_arrive_take_the_time_of_one(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
+    monkeypatch.setattr(fetching, "SECONDS", 0.5)
+    paths = {f"/{number}": {"$ref": f"other{number}.json#/x"} for number in range(5)}
+    with web_api() as api:
+        api.answer = lambda heard: b""  # The server never answers.
+        row = storing.receive(data=data({**PATHS, **paths}), actor=None, url=f"{api.origin}/openapi.json")
+        assert len(api.requests) == 1
+    assert row.operations == 4
