@@ -15,6 +15,8 @@ from mcp_app.message_log.search.language import Search
 from mcp_app.protocol.messages.server import ENDPOINT
 
 MOST = 100_000
+# JSON with fewer brackets is certainly not nested too deeply.
+DEEP = 200
 TYPES = {"jsonl": "application/x-ndjson", "har": "application/json"}
 
 
@@ -103,7 +105,11 @@ def _side(text: str) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    """Return decoded JSON. Other text, and JSON that is nested too deeply to be written again, stays text."""
     try:
-        return orjson.loads(text) if text else None
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        value = orjson.loads(text) if text else None
+        if text.count("[") + text.count("{") > DEEP:
+            orjson.dumps([[value]])
+    except (orjson.JSONDecodeError, UnicodeEncodeError, TypeError):
         return text
+    return value

@@ -9,6 +9,7 @@ import pytest
 from django.test import AsyncClient
 from django.urls import reverse
 
+from mcp_app.models import Message
 from tests.samples.admin_seed import Seed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
@@ -37,3 +38,13 @@ async def test_messages_are_downloaded_as_json_lines_and_har(seeded_anew: Seed) 
     assert {"startedDateTime", "time", "request", "response", "cache", "timings"} <= entries[0].keys()
     empty = orjson.loads(await _downloaded(found.root, form="har", search="absolutely-nothing"))
     assert empty["log"]["entries"] == []
+
+
+@pytest.mark.parametrize("form", ["jsonl", "har"])
+async def test_deeply_nested_answer_does_not_break_the_download(seeded_anew: Seed, form: str) -> None:
+    """JSON is read to more levels than it is written."""
+    found = seeded_anew
+    deep = "[" * 300 + "]" * 300
+    await Message.objects.filter(session_id=found.session.pk).aupdate(answer=deep)
+    lines = await _downloaded(found.root, form=form, session=found.session.pk)
+    assert lines.count(f'"{deep}"'.encode()) == 63
