@@ -51,8 +51,8 @@ from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, BASIC, MCP
 
 MEANING = format_html(
-    "What the key may be used for, never more than its user may. Each other scope includes "
-    "<code>{}</code>; <code>{}</code> includes all.",
+    "What the key can do, within the permissions of its user. Each scope includes <code>{}</code>; "
+    "<code>{}</code> includes all.",
     MCP,
     ADMIN,
 )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.apps import apps
 from django.contrib import messages
-from django.contrib.admin.options import IS_POPUP_VAR
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
@@ -24,9 +23,8 @@ from django.templatetags.static import static
 from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 
-from mcp_app.admin.list_filters import ListedLookups
+from mcp_app.admin.list_filters import ListedLookups, NamedList
 from mcp_app.auth.time_zone import zone_script
 from mcp_app.interface.text import marked
 
@@ -152,37 +150,6 @@ def revoking(address: str, verb: str, what: str, then: str) -> dict[str, str]:
     label = f"{verb} this {what}"
     words = {"label": label, "question": f"{label}? {then}", "yes": f"{verb} the {what}", "no": "Keep it"}
     return {"address": address, **words}
-
-
-class NamedList:
-    """A mixin for admin pages whose list has the name of its rows as title."""
-
-    opts: Any
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Title the list. Windows that select a row keep Django's title."""
-        named = {} if IS_POPUP_VAR in request.GET else {"title": capfirst(self.opts.verbose_name_plural)}
-        listed: Any = super()
-        return listed.changelist_view(request, {**named, **(extra_context or {})})  # type: ignore[no-any-return]
-
-    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-        """Name the row in the title. Django's title is "Delete"."""
-        context["title"] = f"Delete {marked(context['object'])}"
-        deleting: Any = super()
-        return deleting.render_delete_form(request, context)  # type: ignore[no-any-return]
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        """Leave out the rows between two models, which have no names. The summary still counts them."""
-        deleting: Any = super()
-        nested, *others = deleting.get_deleted_objects(objs, request)
-        return (_without_relationships(nested), *others)
-
-
-def _without_relationships(nested: list[Any]) -> list[Any]:
-    named = [_without_relationships(each) if isinstance(each, list) else each for each in nested]
-    return [each for each in named if each != [] and " relationship: " not in each]
 
 
 class ModelAdmin(NamedList, ListedLookups, SkinAdmin[M]):

@@ -1,4 +1,4 @@
-"""Filters of admin lists: by a state that is not a column, and a restriction of lookups.
+"""Filters of admin lists, a restriction of their lookups, and what the pages of all models share.
 
 By default, Django accepts any lookup on a model's own fields. Lookups on a redacted field would reveal its
 value letter by letter, and on SQLite, regular expressions run in the web process. The classes do not depend
@@ -11,12 +11,18 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, ClassVar
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
+from django.contrib.admin.options import IS_POPUP_VAR
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import url_params_from_lookup_dict
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.text import capfirst
+
+from mcp_app.interface.text import marked
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -76,3 +82,52 @@ def _limits(model: type[Model]) -> Iterator[tuple[str, str]]:
     options: Any = model._meta
     for limit in options.related_fkey_lookups:
         yield from url_params_from_lookup_dict(limit() if callable(limit) else limit).items()
+
+
+class NamedList:
+    """A mixin for admin pages whose list has the name of its rows as title."""
+
+    opts: Any
+    object_history_template: Any = "mcp_admin/object_history.html"
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Title the list. Windows that select a row keep Django's title."""
+        named = {} if IS_POPUP_VAR in request.GET else {"title": capfirst(self.opts.verbose_name_plural)}
+        listed: Any = super()
+        return listed.changelist_view(request, {**named, **(extra_context or {})})  # type: ignore[no-any-return]
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Link the audit trail, because Django's history has only changes made with its forms."""
+        trail = apps.get_model("mcp_app", "AuditEvent")
+        looks = admin.site.get_model_admin(trail).has_view_permission(request)
+        about = {"trail_url": reverse("admin:mcp_app_auditevent_changelist") if looks else ""}
+        shown: Any = super()
+        return shown.history_view(  # type: ignore[no-any-return]
+            request, object_id, {**about, **(extra_context or {})}
+        )
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        """Name the row in the title. Django's title is "Delete"."""
+        context["title"] = f"Delete {marked(context['object'])}"
+        deleting: Any = super()
+        return deleting.render_delete_form(request, context)  # type: ignore[no-any-return]
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
+        """Leave out the rows between two models, which have no names. The summary still counts them."""
+        deleting: Any = super()
+        nested, *others = deleting.get_deleted_objects(objs, request)
+        return (_without_relationships(nested), *others)
+
+
+def _without_relationships(nested: list[Any]) -> list[Any]:
+    named = [_without_relationships(each) if isinstance(each, list) else each for each in nested]
+    return [each for each in named if each != [] and not _is_relationship(each)]
+
+
+def _is_relationship(line: Any) -> bool:
+    """Return True for a line such as ``Group-permission relationship: …``, which no row's name can fake."""
+    return isinstance(line, str) and line.partition(": ")[0].endswith(" relationship")

@@ -23,9 +23,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, NamedList, object_button
+from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
 from mcp_app.admin.callers.links import pages_of_user
-from mcp_app.admin.list_filters import ListedLookups
+from mcp_app.admin.list_filters import ListedLookups, NamedList
 from mcp_app.admin.markup import badge, with_window
 from mcp_app.admin.offered import offer_to
 from mcp_app.auth.ended import EndedWork, of_person
@@ -221,9 +221,9 @@ class FactorRemoval(ModelAdmin[Any]):
 
     @admin.display(description="kind")
     def kind(self, user: Any) -> SafeString:
-        """Return a badge: "person", or "service user" for a user who cannot log in."""
+        """Return a badge: "user", or "service user" for a user who cannot log in."""
         is_machine = hasattr(user, "mcp_service_user")
-        return badge("service user", "warn") if is_machine else badge("person", "good")
+        return badge("service user", "warn") if is_machine else badge("user", "good")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save the user.

@@ -52,7 +52,11 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
 def _texts(line: Line) -> list[tuple[str, str]]:
     """Return the texts of a line with their titles. The cause of a failure comes first."""
     raised = StoredException.read(line.exception)
-    return [("exception", raised.text if raised else ""), ("message", line.payload), ("answer", line.answer)]
+    return [
+        ("Exception", raised.text if raised else ""),
+        ("Message", line.payload),
+        ("Response", line.answer),
+    ]
 
 
 def block(text: str) -> str:

@@ -39,8 +39,8 @@ MOST_PROCESSES = 1_000
 MOST_CLIENTS = MOST_PENDING = 10_000
 # Seconds after which names of callers and tools are looked up again.
 NAMED_SECONDS = 60.0
-AWAY = "Redis is away: nothing new can be shown until it is back."
-FULL = "No worker writes the message log down: nothing new can be shown until one does."
+AWAY = "Redis is unavailable. New messages appear when it is back."
+FULL = "No worker writes the message log. New messages appear when a worker runs."
 
 Batches = Sequence[tuple[str, bytes]]
 

@@ -224,10 +224,10 @@ def _pending() -> tuple[list[tuple[str, dict[str, Any]]], str]:
         batches = queue.newest(MOST_BATCHES)
         many = len(batches) == MOST_BATCHES and queue.depth() > MOST_BATCHES
     except StreamsUnavailable:
-        return [], "Redis is away: what is not stored yet is not shown."
+        return [], "Redis is unavailable. The latest messages are not shown."
     after = _number(reached)
     read = [(each, orjson.loads(encoded)) for each, encoded in batches if _number(each) > after]
-    return read, "Messages wait to be stored; not all of them are shown." if many else ""
+    return read, "Some of the latest messages are not stored yet and not shown." if many else ""
 
 
 def _in_queue(place: LinePosition) -> Line | None:

@@ -182,7 +182,7 @@ def message(request: HttpRequest) -> HttpResponse:
     """Return one message with all details as JSON."""
     line = history.find(request.GET.get("key", ""))
     if line is None:
-        return JsonResponse({"note": "There is no such message, or not any more."}, status=404)
+        return JsonResponse({"note": "This message does not exist or was deleted."}, status=404)
     return JsonResponse(detail(line, request.user))
 
 
@@ -222,7 +222,9 @@ def cancel(request: HttpRequest, session_id: str) -> HttpResponse:
     if type(request_id) not in (str, int):
         return JsonResponse({"note": "This is not the id of a request."}, status=400)
     told = cancel_request(session_id=session_id[:LONGEST_ID], request_id=request_id, actor=request.user)
-    return JsonResponse({"note": "It was asked to stop." if told else "It was over already."})
+    return JsonResponse(
+        {"note": "The call is being cancelled." if told else "The call has already finished."}
+    )
 
 
 @_for(MESSAGES, SESSIONS, "mcp_app.change_session")

@@ -18,10 +18,10 @@ ADMIN: Final = "mcp:admin"
 # In the order of display. The consent page shows these texts.
 DESCRIPTIONS: Final = {
     MCP: "Connect, and see which tools, resources and prompts are available",
-    TOOLS: "Call tools as you: what they read, change or send is done in your name",
+    TOOLS: "Call tools as you, including tools that change or send data",
     RESOURCES: "Read resources",
     PROMPTS: "Use prompts",
-    ADMIN: "Administer this server as far as you may: its catalogue, keys, calls and figures",
+    ADMIN: "Administer this server with your permissions: catalogue, keys, calls and figures",
 }
 ALL: Final = tuple(DESCRIPTIONS)
 EVERY: Final = " ".join(ALL)
@@ -92,6 +92,6 @@ def descriptions_for(user: str) -> dict[str, str]:
     """Return the texts for a credential that acts as another person. ``user`` is the name of that person."""
     return {
         **DESCRIPTIONS,
-        TOOLS: f"Call tools as {user}: what they read, change or send is done in that user's name",
-        ADMIN: f"Administer this server as far as {user} may: its catalogue, keys, calls and figures",
+        TOOLS: f"Call tools as {user}, including tools that change or send data",
+        ADMIN: f"Administer this server with the permissions of {user}: catalogue, keys, calls and figures",
     }

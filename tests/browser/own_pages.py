@@ -13,6 +13,7 @@ def every_page(site: LiveServer) -> dict[str, str]:
     code = """
 import json
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from mcp_app.models import *
 for owner, name, text in (("root", "Slow today", "ms:>1s since:today"),
                           ("root", "w" * 80, "status:error " + "x" * 200),
@@ -37,6 +38,7 @@ print(json.dumps({
              ("undecided", Call.objects.get(tool="discard").pk.hex),
              ("hostile-undecided", Call.objects.get(four_eyes=True).pk.hex)],
     "approval": [],
+    "group": Group.objects.get_or_create(name="Editors of the shop")[0].pk,
     "person": get_user_model().objects.get(username="viewer").pk,
     "error": [(name, ErrorGroup.objects.filter(words__startswith=words).first().pk)
               for name, words in (("own", "Shelf"), ("hostile", "<script>"), ("crash", "app."))],
@@ -52,7 +54,12 @@ print(json.dumps({
         "document": "/find/documents/operate/background.md",
         "document-tables": "/find/documents/roles.md",
         "notifications": "/notifications/",
-        "seen": f"/people/{rows.pop('person')}/?kind=tool",
+        "seen": f"/people/{rows['person']}/?kind=tool",
+        "user": f"/admin/auth/user/{rows.pop('person')}/change/",
+        "group": f"/admin/auth/group/{rows['group']}/change/",
+        "group-delete": f"/admin/auth/group/{rows['group']}/delete/",
+        "group-history": f"/admin/auth/group/{rows.pop('group')}/history/",
+        "found": "/find/?q=echo",
         "errors": "/admin/mcp_app/message/errors/?show=all",
         **{f"error-{name}": f"/admin/mcp_app/message/errors/{pk}/" for name, pk in rows.pop("error")},
         **{
@@ -82,6 +89,12 @@ print(json.dumps({
         "tool-http": "/admin/mcp_app/tool/http/",
         "credential-list": "/admin/mcp_app/credential/",
         "credential-add": "/admin/mcp_app/credential/add/?kind=client_credentials",
+        "document-list": "/admin/mcp_app/apidocument/",
+        "document-add": "/admin/mcp_app/apidocument/add/",
+        "identities": "/admin/mcp_app/externalidentity/",
+        "oauth-clients": "/admin/mcp_oauth/client/",
+        "oauth-client-add": "/admin/mcp_oauth/client/add/",
+        "oauth-connections": "/admin/mcp_oauth/connection/",
         "prompt-bench": f"{own}/try/",
         "prompt-callers": f"{own}/callers/",
         "prompt-delete": f"{own}/delete/",

@@ -291,7 +291,7 @@ def test_cancel_confirmation_survives_updates_and_keeps_the_focus(
     with client.open_call("tools/call", {**asked, "_meta": {"progressToken": "p"}}) as stream:
         cancel = running.get_by_role("button", name="Cancel", exact=True)
         at.press(cancel)
-        question = page.get_by_role("alertdialog", name=re.compile("Cancel this call.*is answered that"))
+        question = page.get_by_role("alertdialog", name=re.compile("Cancel this call.*is notified"))
         keep = question.get_by_role("button", name="Keep it running")
         expect(keep).to_be_focused()
         # The list is redrawn when another call starts and ends: the confirmation stays, with the focus.
@@ -375,7 +375,7 @@ def test_page_shows_that_access_was_lost(open_page: Visit, server: LiveServer, c
     page = _watch(visitor, client)
     assert page.locator("#mcp-end, #mcp-running .mcp-danger").count() == 0
     server.shell(ACTIVE.format(False))
-    expect(page.locator("#mcp-connection")).to_have_text("not allowed any more", timeout=SLOW)
+    expect(page.locator("#mcp-connection")).to_have_text("access denied", timeout=SLOW)
     server.shell(ACTIVE.format(True))
 
 

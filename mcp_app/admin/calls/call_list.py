@@ -201,7 +201,7 @@ class CallAdmin(LongListAdmin[Call]):
         if wait is None:
             return _length(lasted(call))
         return format_html(
-            '<div>{}<div class="mcp-dim">{} queued</div></div>', _length(lasted(call)), span(wait)
+            '<div>{}<div class="mcp-dim">queue wait {}</div></div>', _length(lasted(call)), span(wait)
         )
 
     accepted = time_column("accepted", "accepted_at")

@@ -18,6 +18,7 @@ from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Failure, Pan
 from mcp_app.database import clock as database_clock
 from mcp_app.execution.background.reaper import PUBLISH_SECONDS
 from mcp_app.execution.call_log import CallLogPage, Progress, log_page, redactor, write_position
+from mcp_app.execution.stored.pending_approvals import WAITING_WORDS
 from mcp_app.execution.stored.records import LONGEST_LEASE
 from mcp_app.interface.text import marked
 from mcp_app.models import AuditEvent, Call, Message
@@ -163,7 +164,11 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
         "worker": marked(call.worker) or "-",
         "lease": lease_text(call),
         "progress": _progress(call, heard.progress),
-        "lines": [{"level": marked(line.level), "text": marked(line.text)} for line in heard.lines],
+        "lines": [
+            {"level": marked(line.level), "text": marked(line.text)}
+            for line in heard.lines
+            if call.state == State.APPROVAL_NEEDED or not line.text.startswith(WAITING_WORDS)
+        ],
         "after": write_position(heard.position),
         "note": note,
     }

@@ -12,8 +12,8 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.job_queues import JobQueues
 from mcp_app.streams.blocking.presence import LiveWorker, Presence
 
-NO_REDIS = "There is no Redis: background tools run in the web process."
-AWAY = "Redis is away: queues and workers cannot be seen. Accepted calls wait and are not lost."
+NO_REDIS = "Without Redis, background tools run in the web process."
+AWAY = "Redis is unavailable, so queues and workers are not shown. Accepted calls wait and are not lost."
 
 
 @dataclass(frozen=True, slots=True)

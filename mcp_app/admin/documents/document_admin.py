@@ -218,7 +218,7 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
                 seen = request.POST.get("seen", "")
                 done = updating.update_tools(row=row, accepted=accepted, actor=request.user, seen=seen)
                 self._report(request, done.skipped)
-                text = f"Updated. {len(done.drafts)} changes are drafts now." if done.drafts else "Updated."
+                text = f"Updated. Saved {len(done.drafts)} drafts." if done.drafts else "Updated."
                 self.message_user(request, text, messages.SUCCESS)
                 return HttpResponseRedirect(self.page_url("change", row))
             plan = updating.planned(row)

@@ -37,7 +37,7 @@ class FileForm(forms.Form):
         label="URL",
         max_length=2_000,
         widget=forms.URLInput({"class": "mcp-input", "placeholder": "https://api.example.com/openapi.json"}),
-        help_text="The document is fetched now, and again when you look for updates.",
+        help_text="The document is fetched now, and again when you check for updates.",
     )
     file = forms.FileField(
         required=False, label="Or a file", widget=UploadWidget(), help_text="JSON or YAML."

@@ -104,7 +104,7 @@ class ToolAdmin(HttpToolPages, TransferPages, EntryAdmin):
         tool = source_of(preset).base_of(preset)
         return json_block(tool.input_schema if tool else None)
 
-    @admin.display(description="callers")
+    @admin.display(description="who can use it")
     def shown_callers(self, tool: Tool) -> str:
         """Return a phrase about who may call the tool.
 
@@ -130,12 +130,12 @@ class ToolAdmin(HttpToolPages, TransferPages, EntryAdmin):
             facts.append("after questions that are asked before the task is made")
         return "; ".join(facts)
 
-    @admin.display(description="clients")
+    @admin.display(description="compatibility")
     def shown_refusals(self, tool: Tool) -> SafeString:
         """Return a list of the clients that reject the tool's schema, with a remedy for each."""
         found = refusals({"name": tool.name, "inputSchema": source_of(tool).arguments_of(tool) or {}})
         if not found:
-            return badge("accepted by all known clients", "good")
+            return badge("works with all known clients", "good")
         lines = ((badge("refused", "warn"), visible(each), each.rule.remedy) for each in found)
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{} {} {}</li>", lines))
 

@@ -72,7 +72,19 @@ def _as_served(state: Mapping[str, Any] | None, in_code: Any) -> Mapping[str, An
     if state is None:
         return None
     words = texts_of(state.get("definition") or in_code)
-    return {**state, **{name: words[name] for name in IN_CODE if name in words and state.get(name) == ""}}
+    filled: dict[str, Any] = {
+        name: words[name] for name in IN_CODE if name in words and state.get(name) == ""
+    }
+    return {**state, **filled, **_without_digests(state.get("request"))}
+
+
+def _without_digests(request: Any) -> dict[str, Any]:
+    """Return the request of a tool without the digests that only updates of its document compare."""
+    document = request.get("document") if isinstance(request, dict) else None
+    if not isinstance(document, dict):
+        return {}
+    named = {name: value for name, value in document.items() if name != "parts"}
+    return {"request": {**request, "document": named}}
 
 
 def faults(error: ValidationError) -> list[str]:

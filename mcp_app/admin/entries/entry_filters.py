@@ -68,7 +68,7 @@ def _counts(request: HttpRequest, model_admin: Any) -> tuple[dict[type[YesNoFilt
 class EnabledFilter(YesNoFilter):
     """List filter: enabled entries."""
 
-    title, parameter_name = "state", "enabled__exact"
+    title, parameter_name = "status", "enabled__exact"
     yes, no = "enabled", "disabled"
     values = ("1", "0")
     matching = Q(enabled=True)

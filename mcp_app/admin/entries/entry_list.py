@@ -95,7 +95,7 @@ class EntryList(SwitchUndo):
             self.shown_source(entry),
         )
 
-    @admin.display(description="calls 7 d")
+    @admin.display(description="calls (7 days)")
     def calls(self, entry: Entry) -> SafeString:
         """Return the number of calls in the last week as a link to their figures."""
         used = _usage(entry)
@@ -104,7 +104,7 @@ class EntryList(SwitchUndo):
         asked = urlencode({"tool": entry.name, "range": "week"})
         return _number(used.calls, f"{reverse('admin:mcp_app_message_figures')}?{asked}")
 
-    @admin.display(description="errors")
+    @admin.display(description="failed (7 days)")
     def errors(self, entry: Entry) -> SafeString:
         """Return the number of failed calls in the last week as a link to their messages."""
         used = _usage(entry)

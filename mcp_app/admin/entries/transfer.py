@@ -59,7 +59,7 @@ class ImportForm(forms.Form):
     )
     prune = forms.BooleanField(
         required=False,
-        label="Remove entries that are not in the file",
+        label="Delete entries that are not in the file",
         help_text="Entries made in the admin are deleted. Entries from code return to their defaults.",
     )
 
@@ -68,7 +68,8 @@ class ImportForm(forms.Form):
         given = self.cleaned_data
         file, text = given.get("file"), given.get("text") or ""
         if bool(file) == bool(text):
-            raise forms.ValidationError("Choose a file or paste its text, not both.")
+            wanted = "Choose a file or paste its text"
+            raise forms.ValidationError(f"{wanted}, not both." if file else f"{wanted}.")
         content = file.read(MAX_BYTES + 1) if file else text.encode("utf-8", "surrogatepass")
         looks = notation_of(file.name) if file else ("json" if text.lstrip().startswith("{") else "yaml")
         return {**given, "content": content, "notation": given.get("notation") or looks}

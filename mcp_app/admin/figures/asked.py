@@ -88,7 +88,8 @@ class View:
     def file_name(self, since: datetime, until: datetime) -> str:
         """Return the name of the CSV file, with the limit, the period and the time zone."""
         begin, end = (f"{timezone.localtime(at):%Y-%m-%dT%H%M}" for at in (since, until))
-        parts = ["calls", "by", self.by, *(["of", self.label[:60]] if self.kind else []), begin, "to", end]
+        shown = "user" if self.by == PRINCIPAL else self.by
+        parts = ["calls", "by", shown, *(["of", self.label[:60]] if self.kind else []), begin, "to", end]
         return "-".join(_UNSAFE.sub("-", part).strip("-.") for part in (*parts, shown_zone())) + ".csv"
 
 

@@ -68,7 +68,7 @@ class CredentialForm(ModelForm[Credential]):
 
     origins = LinesField(
         label="Servers",
-        help_text="The only servers that receive the secret, one a line, such as https://api.example.com.",
+        help_text="The only servers that receive the secret, one per line, such as https://api.example.com.",
     )
     place = forms.ChoiceField(
         label="Sent in", choices=[(each, each) for each in PLACES], required=False, widget=Select()

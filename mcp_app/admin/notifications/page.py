@@ -47,7 +47,7 @@ class NotificationsForm(forms.Form):
         if address and (problem := webhook.objection_to(address)):
             self.add_error("address", problem)
         elif cleaned.get(Way.WEBHOOK) and not address:
-            self.add_error("address", "Enter the address of the webhook.")
+            self.add_error("address", "Enter the URL of the webhook.")
         return {**cleaned, "address": address}
 
     def store(self, user: Any, *, new_secret: bool) -> str:

@@ -52,7 +52,9 @@ def pages() -> dict[str, list[Section]]:
 
 @cache
 def _lower() -> list[tuple[Section, str]]:
-    return [(section, section.text.lower()) for page in pages().values() for section in page]
+    """Return the sections that the search finds. Records of decisions are for developers of this project."""
+    found = (sections for page, sections in pages().items() if not page.startswith("decisions/"))
+    return [(section, section.text.lower()) for sections in found for section in sections]
 
 
 def headings() -> Iterator[Section]:

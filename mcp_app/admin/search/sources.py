@@ -104,7 +104,7 @@ def _people(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     for pk, username in rows.values_list("pk", name)[:MOST_READ]:
         if (rank := rank_of(text, username)) is not None:
             yield SearchResult(
-                rank, "person", username, "", reverse_lazy(f"admin:{app}_{named}_change", args=[pk])
+                rank, "user", username, "", reverse_lazy(f"admin:{app}_{named}_change", args=[pk])
             )
 
 
@@ -136,18 +136,23 @@ def _settings(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def _pages(request: HttpRequest, text: str) -> Iterator[SearchResult]:
+    """Yield pages that match by title, each once."""
+    seen = set[str]()
     for app in vars(request).get("app_list") or admin.site.get_app_list(request):
         for model in app["models"]:
             rank = rank_of(text, str(model["name"]))
             if rank is not None and model.get("admin_url"):
+                seen.add(str(model["admin_url"]))
                 yield SearchResult(rank, "page", str(model["name"]), str(app["name"]), model["admin_url"])
     for title, view, permission in PAGES:
         rank = rank_of(text, title)
         if rank is not None and (not permission or request.user.has_perm(permission)):
             try:
-                yield SearchResult(rank, "page", title, "", reverse(view))
+                url = reverse(view)
             except NoReverseMatch:
                 continue  # The project has no URL for this page.
+            if url not in seen:
+                yield SearchResult(rank, "page", title, "", url)
 
 
 def _clients(request: HttpRequest, text: str) -> Iterator[SearchResult]:

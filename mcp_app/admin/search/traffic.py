@@ -114,7 +114,7 @@ def _calls_with(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     found = shown.in_bulk([pk for _, pk, *_ in best])
     for rank, pk, principal, tool in best:
         if (call := found.get(pk)) is not None:  # The call was not deleted after the first query.
-            note = f"{state_of(call)[0]}, asked by {names[principal]}, {written(call.accepted_at)}"
+            note = f"{state_of(call)[0]}, by {names[principal]}, {written(call.accepted_at)}"
             yield SearchResult(rank, "background call", tool, note, page_of("call", pk.hex))
 
 

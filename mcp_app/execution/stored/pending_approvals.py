@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
@@ -53,12 +53,15 @@ class Waiting:
         )
 
 
+WAITING_WORDS: Final = "Waiting for approval"
+
+
 def waiting_words(call: CallRecord | Call | Waiting) -> str:
     """Return a text such as ``Waiting for approval (12 min left)``."""
     read_at = call.read_at or call.accepted_at
     until = call.approval_until or read_at
     minutes = max(0.0, (until - read_at).total_seconds()) / 60
-    return f"Waiting for approval ({minutes:.0f} min left)" if minutes >= 1 else "Waiting for approval"
+    return f"{WAITING_WORDS} ({minutes:.0f} min left)" if minutes >= 1 else WAITING_WORDS
 
 
 def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:

@@ -169,7 +169,7 @@ function openOperations() {
     const many = chosen.length >= limits.few || tokens >= limits.many_tokens;
     at("many").hidden = !many;
     at("many").textContent = many
-      ? `Models choose worse among many tools. Up to ${limits.few} tools and ${number(limits.many_tokens)} tokens work well.`
+      ? `Models make more mistakes with many tools. Up to ${limits.few} tools and ${number(limits.many_tokens)} tokens work well.`
       : "";
     const save = at("save");
     if (save) {

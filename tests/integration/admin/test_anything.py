@@ -40,7 +40,7 @@ def test_search_finds_every_kind_by_its_identifier(root: Client, seeded: Seed) -
         "background call": seeded.call.pk.hex,
         "message": str(seeded.message.pk),
         "API key": seeded.key.prefix,
-        "person": seeded.viewer.get_username(),
+        "user": seeded.viewer.get_username(),
         "setting": "message_log_days",
         "page": "Log",
         "resource template": seeded.template.uri_template,
@@ -51,6 +51,11 @@ def test_search_finds_every_kind_by_its_identifier(root: Client, seeded: Seed) -
         urls = [each["url"] for each in answer.json()["found"] if each["kind"] == kind]
         assert urls, (kind, text)
         assert root.get(urls[0]).status_code == 200, urls[0]
+
+
+@pytest.mark.parametrize("title", ["Log", "Sessions", "Figures"])
+def test_search_finds_each_page_once(title: str, root: Client, seeded: Seed) -> None:
+    assert [each for each in found(root, title.lower()) if each == ("page", title)] == [("page", title)]
 
 
 def test_session_result_names_the_user_and_key(root: Client, seeded: Seed) -> None:

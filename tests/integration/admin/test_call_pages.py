@@ -227,7 +227,7 @@ def test_queue_box_reports_when_no_worker_was_seen(root: Client, seeded: Seed, w
 
 
 @pytest.mark.parametrize(
-    ("url", "says"), [("", "There is no Redis"), ("redis://127.0.0.1:1/0", "Redis is away")]
+    ("url", "says"), [("", "Without Redis"), ("redis://127.0.0.1:1/0", "Redis is unavailable")]
 )
 def test_call_pages_work_without_redis(
     url: str, says: str, root: Client, seeded: Seed, settings: DjangoSettings

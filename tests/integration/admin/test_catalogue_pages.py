@@ -318,7 +318,7 @@ def test_tool_page_names_clients_that_refuse_the_schema(root: Client, seeded: Se
         text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
         return re.sub(r"\s+", " ", re.sub("<.*?>", "", text))
 
-    assert "accepted by all known clients" in shown()
+    assert "works with all known clients" in shown()
     schema = {"type": "object", "properties": {"<b>größe</b>": {"type": "string"}}}
     Tool.objects.filter(pk=seeded.echo.pk).update(input_schema=schema)
     assert "&#x27;&lt;b&gt;größe&lt;/b&gt;&#x27;). Refused by Claude&#x27;s and OpenAI&#x27;s API" in shown()

@@ -156,9 +156,10 @@ def test_search_box_describes_only_permitted_kinds(root: Client, seeded: Seed) -
 
     whole = "Find a tool, prompt, resource, session, call, message, key, setting, user, page or document"
     assert said(root)["promised"] == whole
-    assert "the latest 1,000 sessions; calls that wait or run, and the latest 500" in said(root)["bounds"]
+    whole = "Searches only the latest 1,000 sessions and the latest 500 finished calls."
+    assert said(root)["bounds"] == whole
     client = operator("view_session")
     assert said(client)["promised"] == "Find a session, page or document"
-    assert said(client)["bounds"] == "Searches the latest 1,000 sessions."
+    assert said(client)["bounds"] == "Searches only the latest 1,000 sessions."
     page = client.get(reverse("mcp_find")).content.decode()
     assert 'placeholder="Find a session, page or document"' in page

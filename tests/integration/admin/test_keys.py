@@ -150,8 +150,8 @@ def test_key_form_requires_known_scopes(root: Client, seeded: Seed) -> None:
 
 def test_scope_descriptions_refer_to_the_key_user(root: Client) -> None:
     words = unescape(root.get(page("apikey", "add")).content.decode())
-    assert "Call tools as the key's user:" in words
-    assert "as far as the key's user may" in words
+    assert "Call tools as the key's user," in words
+    assert "with the permissions of the key's user" in words
     assert "as you" not in words
 
 

@@ -72,7 +72,7 @@ def test_message_pages_have_a_search_field(model: str, root: Client, seeded: See
 def test_call_list_shows_queue_time_in_one_line(root: Client, seeded: Seed) -> None:
     at = timezone.now()
     background_call("s", 1, accepted_at=at, started_at=at + timedelta(milliseconds=53), finished_at=at)
-    assert '<div class="mcp-dim">53 ms queued</div>' in _text(root, page("call", "changelist"))
+    assert '<div class="mcp-dim">queue wait 53 ms</div>' in _text(root, page("call", "changelist"))
 
 
 def test_log_without_a_filter_counts_no_values(root: Client, seeded: Seed) -> None:

@@ -117,6 +117,6 @@ def test_service_users_are_labelled(root: Browser, seeded: Seed) -> None:
 
 def test_scope_descriptions_refer_to_the_service_user(root: Client) -> None:
     words = root.get(ADD).content.decode()
-    assert "Call tools as its service user:" in words
-    assert "as far as its service user may" in words
+    assert "Call tools as its service user," in words
+    assert "with the permissions of its service user" in words
     assert "as you" not in words

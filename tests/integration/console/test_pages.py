@@ -419,7 +419,7 @@ def test_exception_is_shown_before_and_after_it_is_stored(
         (row,) = _lines(root, session="s", search="incident:1f2e3d4c")["rows"]
         assert row["id"] == "2"
         first, *_ = root.get(ONE, {"key": row["key"]}).json()["blocks"]
-        assert first["title"] == "exception"
+        assert first["title"] == "Exception"
         texts += [first["text"], root.get(address).json()["text"]]
         drain_once(queue)
     assert len(set(texts)) == 1
@@ -449,7 +449,7 @@ def test_background_call_is_cancelled_once_and_audited(root: Client, seeded: See
     waiting = seeded.waiting_call
     Call.objects.filter(pk=waiting.pk).update(request_key=_key(5))
     notes = [json.loads(root.post(address, {"request": "5"}).content)["note"] for _ in range(2)]
-    assert notes == ["It was asked to stop.", "It was over already."]
+    assert notes == ["The call is being cancelled.", "The call has already finished."]
     assert Call.objects.get(pk=waiting.pk).state == "cancelled"
     assert AuditEvent.objects.get(action="call.stop").actor == seeded.root
 

@@ -30,8 +30,8 @@ def _offers_oauth(settings: Any) -> None:
         ({"OAUTH_REGISTRATION": False}, Level.ERROR, "cannot connect", "OAUTH_REGISTRATION=on"),
         ({"OAUTH_DOCUMENTS": "off"}, Level.OK, "clients register", ""),
         ({"OAUTH_DOCUMENT_HOSTS": []}, Level.OK, "clients register", ""),
-        ({"OAUTH_DOCUMENT_HOSTS": ["claude.ai"]}, Level.OK, "claude.ai and not announced", ""),
-        ({"OAUTH_DOCUMENTS": "off", "OAUTH_REGISTRATION": False}, Level.OK, "an id that was entered", ""),
+        ({"OAUTH_DOCUMENT_HOSTS": ["claude.ai"]}, Level.OK, "claude.ai are accepted", ""),
+        ({"OAUTH_DOCUMENTS": "off", "OAUTH_REGISTRATION": False}, Level.OK, "added by an administrator", ""),
     ],
 )
 async def test_unreachable_internet_is_reported_with_login_alternative(

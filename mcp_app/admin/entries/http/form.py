@@ -27,10 +27,10 @@ _MODES: Final = {
     "raw": "other",
 }
 _RESULTS: Final = {
-    "auto": "by the type of the response",
-    "structured": "JSON only",
+    "auto": "by its content type",
+    "structured": "JSON",
     "text": "text",
-    "file": "a file",
+    "file": "file",
 }
 REQUEST_FIELDS: Final = ("method", "address", "headers", "body_mode", "body", "content_type")
 
@@ -59,12 +59,12 @@ class _OptionalJson(JsonField):
 class HttpToolForm(forms.Form):
     """The entered values of an HTTP tool. A service stores ``plan`` and ``values``."""
 
-    paste = _area("A curl line, or an entry of a HAR file", 4, "curl https://api.example.com/v1/orders/7")
+    paste = _area("curl command, or entry of a HAR file", 4, "curl https://api.example.com/v1/orders/7")
     method = _choice("Method", [(name, name) for name in METHODS])
     address = _line(
-        "Address",
+        "URL",
         "https://api.example.com/v1/orders/{id}?status={status}",
-        help_text="Each {placeholder} becomes an argument of the tool. The server is fixed.",
+        help_text="Each {placeholder} is an argument of the tool. The host name cannot have one.",
     )
     credential = _choice("Credential", [], required=False)
     headers = _area(
@@ -72,13 +72,13 @@ class HttpToolForm(forms.Form):
     )
     body_mode = _choice("Body", [(name, _MODES[name]) for name in BODY_MODES])
     body = _area(
-        "Content of the body",
+        "Body content",
         5,
         '{"note": "{note}", "source": "mcp"}',
-        help_text='JSON in which "{note}" is the value of the argument. One {placeholder} sends all of it.',
+        help_text='"{note}" stands for the argument note. A body of one {placeholder} sends its value.',
     )
     content_type = _line(
-        "Content type", "text/csv", max_length=100, help_text="Empty: the usual type of the body."
+        "Content type", "text/csv", max_length=100, help_text="Empty: the default for this body."
     )
     input_schema = _OptionalJson(
         shape=dict,
@@ -91,39 +91,43 @@ class HttpToolForm(forms.Form):
         "orders[].{id: id, total: sum.amount}",
         help_text="JMESPath that selects from the response. Empty: the whole response.",
     )
-    error_mapping = _line("Mapping of errors", "error.message")
-    success = _line("Success", "200-299, 404", help_text="Other status codes count as errors.")
+    error_mapping = _line(
+        "Error mapping", "error.message", help_text="JMESPath that selects the message of an error response."
+    )
+    success = _line("Success status codes", "200-299, 404", help_text="Other status codes count as errors.")
     mode = _choice("Read as", [(name, _RESULTS[name]) for name in RESULT_MODES])
     prepend = _line("Text before the result", "Amounts are in cents.")
     append = _line("Text after the result", "Use order_notes to read the notes.")
     fields_argument = forms.BooleanField(
-        required=False, label="Argument fields", help_text="Lets a model choose fields of the result."
+        required=False,
+        label="Add the argument “fields”",
+        help_text="With it, models choose fields of the result.",
     )
     output_schema = _OptionalJson(
         shape=None,
         required=False,
         label="Output schema",
-        help_text="Optional. A result that does not fit it is an error.",
+        help_text="Optional. A result that does not match it is an error.",
     )
     timeout = forms.FloatField(
         label="Timeout",
         initial=30,
         min_value=0.1,
         max_value=900,
-        help_text="Seconds, with retries and pages.",
+        help_text="In seconds, including retries and further pages.",
     )
     retries = forms.IntegerField(
         label="Retries",
         initial=0,
         min_value=0,
         max_value=5,
-        help_text="After 429, 502, 503 or 504.",
+        help_text="After the status codes 429, 502, 503 and 504.",
     )
     idempotent = forms.BooleanField(
         required=False, label="Retry POST and PATCH", help_text="Only if a repeated request does no harm."
     )
     cache_seconds = forms.IntegerField(
-        label="Cache", initial=0, min_value=0, max_value=86_400, help_text="Seconds. GET only."
+        label="Cache", initial=0, min_value=0, max_value=86_400, help_text="In seconds, for GET requests."
     )
     name = _line("Name", "get_order", max_length=128, help_text="Clients call the tool by this name.")
     description = _area("Description", 3, help_text="Tells a model when and how to use this.")

@@ -82,7 +82,7 @@ class HttpToolPages(ModelAdmin[Tool]):
             return self._posted_http(request, entry)
         initial = {"arguments": {}} if entry is None else initial_of(entry)
         if initial is None:
-            text = "The request of this tool has parts that only this form shows."
+            text = "The request form cannot show all of this request. Change it here."
             self.message_user(request, text, messages.INFO)
             return HttpResponseRedirect(self.page_url("change", entry))
         seen = revisions.last_revision(entry) if entry is not None else 0

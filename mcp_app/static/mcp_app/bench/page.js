@@ -293,7 +293,7 @@ class Bench {
     for (let tries = 0; tries < INCIDENT_TRIES && place.isConnected; tries += 1) {
       const found = await this.ask(this.data.incidentUrl.replace("00000000", number)).catch(() => ({}));
       if (found.text) {
-        place.append(element("p", { class: "mcp-dim" }, "exception"), block(found.text));
+        place.append(element("p", { class: "mcp-dim" }, "Exception"), block(found.text));
         return;
       }
       await new Promise((resolve) => { window.setTimeout(resolve, INCIDENT_PAUSE); });

@@ -48,7 +48,7 @@ export class Connection {
   closed(socket, code) {
     if (socket !== this.socket || this.left) return;
     if (code === REFUSED) {
-      this.say("not allowed any more", "bad");
+      this.say("access denied", "bad");
       return;
     }
     this.say("reconnecting", "warn");
@@ -71,7 +71,7 @@ export class Connection {
 
   say(text, tone) {
     this.said = [text, tone];
-    if (this.ended && text !== "not allowed any more") [text, tone] = ["ended", "plain"];
+    if (this.ended && text !== "access denied") [text, tone] = ["ended", "plain"];
     this.badge.textContent = text;
     this.badge.className = `mcp-badge mcp-badge-${tone}`;
   }

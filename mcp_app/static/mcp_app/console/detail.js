@@ -48,7 +48,7 @@ export class Detail {
     if (shown) head.append(shown);
     const texts = element("div", "mcp-texts");
     for (const { title, text } of blocks) {
-      const [part, block] = [element("div", title === "exception" ? "mcp-failure" : ""), element("pre", "mcp-pre")];
+      const [part, block] = [element("div", title === "Exception" ? "mcp-failure" : ""), element("pre", "mcp-pre")];
       block.tabIndex = 0;
       part.append(element("h2", "", title), marked(text, block));
       texts.append(part);

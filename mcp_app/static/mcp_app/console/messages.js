@@ -293,7 +293,7 @@ class Messages {
   showWanted(key) {
     this.chosen();
     this.list.line(key)?.scrollIntoView({ block: "center" });
-    if (!this.list.line(key)) show(byId("mcp-note"), "That message is not in this list: it is older, of another session, or no longer kept.");
+    if (!this.list.line(key)) show(byId("mcp-note"), "This message is not in this list: it is older, of another session, or deleted.");
   }
 
   // After a lost connection: the newest page joins what is there, or there is a gap, which is said.

@@ -120,7 +120,7 @@ export class SessionHead {
     button.disabled = true;
     const { ok, data } = await fetched(this.root.dataset.end, {});
     if (ok) this.ended("");
-    else button.textContent = data?.note ?? "It could not be ended.";
+    else button.textContent = data?.note ?? "The session could not be ended.";
     this.look();
   }
 }

@@ -28,7 +28,7 @@ export function marked(text, into) {
 export function cancelling(words, address, request, after = () => {}) {
   const made = element("button", "mcp-button mcp-danger", words);
   made.type = "button";
-  made.dataset.sure = "Cancel this call? Its work is stopped, and its client is answered that it was cancelled.";
+  made.dataset.sure = "Cancel this call? Its work stops, and its client is notified.";
   made.dataset.sureYes = "Cancel the call";
   made.dataset.sureNo = "Keep it running";
   made.addEventListener("click", async () => {
@@ -36,7 +36,7 @@ export function cancelling(words, address, request, after = () => {}) {
     (made.closest(".mcp-detail-pane") ?? byId("mcp-scroll")).focus({ preventScroll: true });
     made.disabled = true;
     const { ok, data } = await fetched(address, { request });
-    made.textContent = data?.note ?? "It could not be stopped.";
+    made.textContent = data?.note ?? "It could not be cancelled.";
     made.disabled = ok;
     after();
   });
