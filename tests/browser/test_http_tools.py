@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, looks, opened_pages, picture, sign_in, type_json
@@ -45,6 +45,31 @@ def visit_near(chromium: Browser, near: LiveServer) -> Iterator[Visit]:
         yield start
 
 
+def add_arguments(page: Page) -> None:
+    """Add two arguments by keyboard alone, remove one, and change the schema as JSON."""
+    preview, press = page.locator("[data-http-preview]"), page.keyboard.press
+    page.locator("[data-http-add]").focus()
+    for name, place in (("page", "q"), ("X-Trace", "h")):
+        press("Enter")
+        page.keyboard.type(name)
+        press("Tab")
+        page.keyboard.type(place)
+        expect(page.get_by_role("group", name=f"Argument {name}")).to_be_visible()
+        expect(preview).to_contain_text({"q": "page=page", "h": "X-Trace: X-Trace"}[place])
+        page.locator("[data-http-add]").focus()
+    trace = page.get_by_role("group", name="Argument X-Trace")
+    trace.get_by_label("remove").focus()
+    press("Space")
+    expect(preview).not_to_contain_text("X-Trace")
+    expect(page.get_by_role("group", name="Argument page").get_by_label("Name")).to_be_focused()
+    page.locator("[data-http-json] > summary").click()
+    text = page.locator("#id_input_schema").input_value()
+    assert json.loads(text)["properties"]["status"]["examples"] == ["paid"]
+    type_json(page, "input_schema", text.replace('"page": {', '"page": {"default": 1,').replace("\n", ""))
+    expect(page.get_by_role("group", name="Argument page").get_by_label("Default")).to_have_value("1")
+    page.locator("[data-http-json] > summary").click()
+
+
 def test_pasted_curl_line_becomes_a_published_tool(visit_near: Visit, near: LiveServer, shop: WebApi) -> None:
     visitor = visit_near()
     page = visitor.goto("/admin/mcp_app/credential/add/?kind=api_key")
@@ -70,6 +95,12 @@ def test_pasted_curl_line_becomes_a_published_tool(visit_near: Visit, near: Live
 
     page.fill("#id_address", f"{shop.origin}/v1/orders?limit=5&status={{status}}")
     expect(page.locator("[data-http-preview]")).to_contain_text("/v1/orders?limit=5&status=status")
+    row = page.get_by_role("group", name="Argument status")
+    expect(row.locator("[data-found]")).to_have_text("query")
+    row.get_by_label("Description").fill("The state of the orders.")
+    row.get_by_label("Example").fill("paid")
+    expect(page.locator("[data-http-preview]")).to_contain_text("status=paid")
+    add_arguments(page)
     page.select_option("#id_credential", "shop")
     page.fill("#id_name", "list_orders")
     page.fill("#id_description", "List the orders of the shop by their status.")
@@ -100,5 +131,5 @@ def test_pasted_curl_line_becomes_a_published_tool(visit_near: Visit, near: Live
         client.initialize()
         result = client.tool("list_orders", status="paid")["result"]
     assert json.loads(result["content"][0]["text"]) == [{"id": 7, "total": 12}, {"id": 8, "total": 3}]
-    assert shop.lines[-1] == "GET /v1/orders?limit=5&status=paid"
+    assert shop.lines[-1] == "GET /v1/orders?limit=5&status=paid&page=1"
     assert shop.requests[-1].header("x-api-key") == SECRET

@@ -322,3 +322,128 @@ def test_value_that_cannot_be_stored_is_refused(root: Browser, api: WebApi, butt
         assert post(root, button, entered(api, **values)).status_code in (200, 302)
         for row in (*Tool.objects.all(), *Draft.objects.all()):
             check_storable(row.values if isinstance(row, Draft) else [row.request, row.input_schema])
+
+
+def rows(*given: dict[str, str]) -> dict[str, str]:
+    """Return rows as the form posts them."""
+    found = {"rows-TOTAL_FORMS": str(len(given)), "rows-INITIAL_FORMS": "0"}
+    usual = {"kind": "string", "place": "", "description": "", "example": "", "default": "", "found": ""}
+    for number, each in enumerate(given):
+        found |= {f"rows-{number}-{name}": value for name, value in {**usual, **each}.items()}
+    return found
+
+
+ROWS = rows(
+    {"name": "id", "kind": "integer", "description": "The number.", "example": "7", "found": "path"},
+    {"name": "note", "default": "none", "found": "query"},
+    {"name": "X-Tenant", "place": "header", "required": "on"},
+    {"name": "tags", "place": "query", "kind": "array", "example": "a, b"},
+    {"name": "session", "place": "cookie"},
+    {"name": "gone", "DELETE": "on", "place": "query"},
+    {"name": ""},
+)
+
+
+def test_rows_make_the_schema_and_place_arguments(root: Browser) -> None:
+    post(root, "_untried", {**entered(), **ROWS})
+    row = Tool.objects.get()
+    assert row.input_schema == {
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer", "description": "The number.", "examples": [7]},
+            "note": {"type": "string", "default": "none"},
+            "tags": {"type": "array", "items": {"type": "string"}, "examples": [["a", "b"]]},
+            "X-Tenant": {"type": "string"},
+            "session": {"type": "string"},
+        },
+        "required": ["id", "X-Tenant"],
+        "additionalProperties": False,
+    }
+    assert row.request["parameters"] == [
+        {"argument": "id", "in": "path"},
+        {"argument": "note", "in": "query", "default": "none"},
+        {"argument": "tags", "in": "query"},
+        {"argument": "X-Tenant", "in": "header", "name": "X-Tenant"},
+        {"argument": "session", "in": "cookie"},
+    ]
+
+
+def test_stored_tool_shows_its_rows_and_can_be_saved_unchanged(root: Browser) -> None:
+    post(root, "_untried", {**entered(), **ROWS})
+    before = Tool.objects.get()
+    address = reverse("admin:mcp_app_tool_http_change", args=[before.pk])
+    form = root.get(address).context["form"]
+    shown = {each["name"].value(): (each["found"].value(), each["place"].value()) for each in form.rows}
+    assert shown == {
+        "id": ("path", ""), "note": ("query", ""), "X-Tenant": ("header", ""), "tags": ("query", ""),
+        "session": ("cookie", "cookie"), None: (None, None),
+    }  # fmt: skip
+    given = {name: form[name].value() for name in form.fields}
+    given |= {"input_schema": form["schema_seen"].value(), "output_schema": "", "arguments": "{}"}
+    for each in (*form.rows, form.rows.management_form):
+        given |= {each.add_prefix(name): each[name].value() for name in each.fields}
+    values = {
+        name: "on" if value is True else str(value) for name, value in given.items() if value or value == 0
+    }
+    values = {name: value for name, value in values.items() if value != "False"}
+    page = post(root, "_publish", values, address)
+    assert page.status_code == 302
+    after = Tool.objects.get()
+    assert (after.request, after.input_schema) == (before.request, before.input_schema)
+
+
+def test_changed_json_replaces_rows(root: Browser) -> None:
+    schema = {"type": "object", "properties": {"id": {"type": "string", "enum": ["a"]}}}
+    post(root, "_untried", {**entered(), **ROWS, "input_schema": json.dumps(schema)})
+    properties = Tool.objects.get().input_schema["properties"]
+    assert (properties["id"], "description" in properties["note"]) == (
+        {"type": "string", "enum": ["a"]},
+        False,
+    )
+
+
+def test_row_keeps_what_it_cannot_show(root: Browser) -> None:
+    schema = json.dumps({"type": "object", "properties": {"id": {"type": "string", "enum": ["a"]}}})
+    given = rows({"name": "id", "description": "A letter.", "found": "path"})
+    post(root, "_untried", {**entered(), **given, "input_schema": schema, "schema_seen": schema})
+    expected = {"type": "string", "enum": ["a"], "description": "A letter."}
+    assert Tool.objects.get().input_schema["properties"]["id"] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"name": "id", "kind": "integer", "default": "x"}, "is not an integer"),
+        ({"name": "id", "kind": "", "example": "NaN"}, "is not JSON"),
+        ({"name": "note", "kind": "boolean", "example": "maybe"}, "is not true or false"),
+        ({"name": "note", "place": "query"}, "remove the placeholder"),
+        ({"name": "other", "place": "body"}, "has no body"),
+        ({"name": "a b", "place": "query"}, "Use letters"),
+        ({"name": "", "place": "query"}, "Enter a name"),
+        ({"name": "Authorization", "place": "header"}, "Only a credential"),
+    ],
+)
+def test_bad_row_is_explained_and_nothing_is_saved(
+    given: dict[str, str], problem: str, root: Browser
+) -> None:
+    page = post(root, "_untried", {**entered(), **rows(given)})
+    assert problem in page.content.decode()
+    assert not Tool.objects.exists()
+
+
+def test_body_row_becomes_a_member_and_its_default_is_sent(root: Browser, api: WebApi) -> None:
+    values = entered(api, method="POST", address=f"{api.origin}/orders", body_mode="json", arguments="{}")
+    given = rows({"name": "count", "kind": "integer", "place": "body", "default": "3"})
+    page = post(root, "_try", {**values, **given, "body": '{"fixed": 1}', "_sure": "1"})
+    assert page.context["outcome"].problem == ""
+    assert json.loads(api.requests[0].body) == {"fixed": 1, "count": 3}
+
+
+def test_preview_follows_rows_and_uses_their_examples(root: Browser) -> None:
+    answer = post(root, "_live", {**entered(), **ROWS, "arguments": "{}"}).json()
+    assert answer["request"].startswith("GET https://api.example.com/orders/7?v=2&note=note&tags=a&tags=b")
+    assert "X-Tenant: X-Tenant" in answer["request"]
+    assert [(row["name"], row["found"]) for row in answer["rows"]][:3] == [
+        ("id", "path"), ("note", "query"), ("tags", "query"),
+    ]  # fmt: skip
+    assert json.loads(answer["schema"])["required"] == ["id", "X-Tenant"]

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from django import forms
 from django.core.exceptions import ValidationError
 
 from mcp_app.admin.base import Select, Textarea
+from mcp_app.admin.entries.http.row_forms import PREFIX, RowSet, rows_in
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.sources.http.arguments import schema_of
 from mcp_app.catalogue.sources.http.curl import Pasted
 from mcp_app.catalogue.sources.http.entered import Entered, EnteredError, entered_of, kept_members
 from mcp_app.catalogue.sources.http.plan import BODY_MODES, METHODS, RESULT_MODES, RequestPlan
+from mcp_app.catalogue.sources.http.rows import (
+    Row,
+    placed,
+    rows_of,
+    with_defaults,
+    with_rows,
+    without_defaults,
+)
 from mcp_app.credentials.services import USE
 from mcp_app.models import Credential, Tool
 
@@ -83,9 +95,10 @@ class HttpToolForm(forms.Form):
     input_schema = _OptionalJson(
         shape=dict,
         required=False,
-        label="Arguments",
-        help_text="Generated from the placeholders. Add types and a description for the model.",
+        label="Input schema",
+        help_text="Written from the rows. If you change it, it replaces them.",
     )
+    schema_seen = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
     mapping = _line(
         "Mapping",
         "orders[].{id: id, total: sum.amount}",
@@ -138,6 +151,7 @@ class HttpToolForm(forms.Form):
     def __init__(self, *args: Any, user: Any, entry: Tool | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.entry = entry
+        self.rows = rows_in(self.data) if self.is_bound else RowSet(initial=[], prefix=PREFIX)
         credential: Any = self.fields["credential"]
         credential.choices = [("", "none"), *_credentials(user, entry)]
         permission = PermissionField(
@@ -149,11 +163,44 @@ class HttpToolForm(forms.Form):
         if entry is not None:
             self.fields["name"].disabled = True
 
+    def entered_rows(self) -> list[Row]:
+        """Return the entered rows."""
+        return self.rows.entered() if self.rows.is_bound else []
+
+    def schema(self, plan: RequestPlan) -> dict[str, Any]:
+        """Return the input schema: that of the rows, unless its JSON was changed. Raises EnteredError."""
+        known = self.cleaned_data.get("input_schema")
+        found = schema_of(plan, known if isinstance(known, dict) else None)
+        return found if self.is_json_changed else schema_of(plan, with_rows(found, self.entered_rows()))
+
+    @property
+    def is_json_changed(self) -> bool:
+        """True if the JSON of the input schema differs from the JSON that the form was shown with."""
+        seen, given = self.cleaned_data.get("schema_seen"), self.cleaned_data.get("input_schema")
+        try:
+            return ((parse_json(seen) if seen else None) or None) != (given or None)
+        except ValidationError:
+            return True
+
+    def show(self, plan: RequestPlan, schema: Mapping[str, Any], named: Mapping[str, str]) -> list[Row]:
+        """Show this schema, and its arguments as rows. Return the rows."""
+        found = rows_of(plan, schema, named)
+        self.rows = RowSet(initial=[asdict(row) for row in found], prefix=PREFIX)
+        text = json.dumps(schema, indent=2, ensure_ascii=False)
+        if self.is_bound:
+            data: Any = self.data.copy()  # type: ignore[attr-defined]  # A QueryDict.
+            data["input_schema"] = data["schema_seen"] = text
+            self.data = data
+        else:
+            self.initial = {**self.initial, "input_schema": schema, "schema_seen": text}
+        return found
+
     def request_json(self) -> dict[str, Any]:
         """Return the plan as JSON. Raises EnteredError for a field that cannot be read."""
         given = self.cleaned_data
         entered = Entered(**{name: given.get(name) or "" for name in REQUEST_FIELDS})
         found = {**kept_members(self.entry.request if self.entry else None), **entered.plan()}
+        found = placed(found, self.entered_rows())
         result = {name: given.get(name) or "" for name in ("mapping", "error_mapping", "prepend", "append")}
         result = {name: value for name, value in result.items() if value}
         if given.get("mode", "auto") != "auto":
@@ -175,13 +222,18 @@ class HttpToolForm(forms.Form):
 
     def read(self) -> tuple[RequestPlan, dict[str, Any]] | None:
         """Return the plan and its JSON, or None if the form has errors. Errors stand beside their fields."""
-        if not self.is_valid():
+        is_valid = self.is_valid()
+        if self.rows.is_bound and not self.rows.is_valid():
+            self.add_error(None, "Correct the rows of the arguments.")
+            return None
+        if not is_valid:
             return None
         try:
             found = self.request_json()
+            found = with_defaults(found, self.schema(RequestPlan.read(found)))
             return RequestPlan.read(found), found
         except EnteredError as error:
-            self.add_error(error.field, str(error))
+            self.add_error(error.field if error.field in self.fields else None, str(error))
         except DefinitionError as error:
             self.complain({"request": [str(error)]})
         return None
@@ -198,7 +250,7 @@ class HttpToolForm(forms.Form):
         return {
             **own,
             "request": dict(request),
-            "input_schema": schema_of(plan, given.get("input_schema")),
+            "input_schema": self.schema(plan),
             "output_schema": given.get("output_schema") or None,
             "description": (given.get("description") or "").replace("\r\n", "\n"),
             "permission": given.get("permission") or "",
@@ -233,7 +285,7 @@ def _credentials(user: Any, entry: Tool | None) -> list[tuple[str, str]]:
 
 def initial_of(row: Tool) -> dict[str, Any] | None:
     """Return the values of the form for a stored tool, or None if the form cannot show its request."""
-    request = row.request or {}
+    request = without_defaults(row.request or {}, row.input_schema or {})
     entered = entered_of(request)
     if entered is None:
         return None
@@ -263,12 +315,6 @@ def filled_in(pasted: Pasted, given: Mapping[str, Any]) -> dict[str, Any]:
     entered = {name: getattr(pasted.entered, name) for name in REQUEST_FIELDS}
     kept = {name: given[name] for name in ("name", "description") if given.get(name)}
     return {**entered, **kept, "timeout": 30, "retries": 0, "cache_seconds": 0, "arguments": {}}
-
-
-def checked_schema(form: HttpToolForm, plan: RequestPlan) -> dict[str, Any]:
-    """Return the input schema for the plan, with what was typed."""
-    known = form.cleaned_data.get("input_schema")
-    return schema_of(plan, known if isinstance(known, dict) else None)
 
 
 def messages_of(error: ValidationError) -> dict[str, list[str]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import orjson
@@ -20,20 +21,24 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import ModelAdmin
-from mcp_app.admin.entries.http.form import HttpToolForm, checked_schema, filled_in, initial_of, messages_of
+from mcp_app.admin.entries.http.form import HttpToolForm, filled_in, initial_of, messages_of
 from mcp_app.auth.bench import TRY
 from mcp_app.catalogue.changes import pending_drafts, revisions
 from mcp_app.catalogue.changes.drafts import save_draft
 from mcp_app.catalogue.changes.services import may_publish, save_entry
 from mcp_app.catalogue.definitions.content import ToolError, to_block
+from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.schemas import validation
+from mcp_app.catalogue.sources.http.arguments import schema_of
 from mcp_app.catalogue.sources.http.calls import called
 from mcp_app.catalogue.sources.http.curl import PasteError
+from mcp_app.catalogue.sources.http.entered import EnteredError, cookies_of
 from mcp_app.catalogue.sources.http.filling import UnfitArgument, filled
 from mcp_app.catalogue.sources.http.har import read_pasted
 from mcp_app.catalogue.sources.http.plan import RequestPlan
+from mcp_app.catalogue.sources.http.rows import named_places
 from mcp_app.catalogue.sources.http.sending import Attempt, Recorder
-from mcp_app.catalogue.sources.http.source import HTTP
+from mcp_app.catalogue.sources.http.source import HTTP, input_schema
 from mcp_app.credentials.services import NOT_ALLOWED, USE
 from mcp_app.interface.text import marked
 from mcp_app.models import Credential, Tool, audit
@@ -87,6 +92,9 @@ class HttpToolPages(ModelAdmin[Tool]):
             return HttpResponseRedirect(self.page_url("change", entry))
         seen = revisions.last_revision(entry) if entry is not None else 0
         form = HttpToolForm(initial={**initial, "seen": seen}, entry=entry, user=request.user)
+        if entry is not None:
+            plan = RequestPlan.read(entry.request)
+            form.show(plan, input_schema(plan, entry.input_schema), dict.fromkeys(cookies_of(plan), "cookie"))
         return self._http_page(request, form, entry)
 
     def _posted_http(self, request: HttpRequest, entry: Tool | None) -> HttpResponse:
@@ -115,6 +123,9 @@ class HttpToolPages(ModelAdmin[Tool]):
             return self._http_page(request, form, entry)
         initial = filled_in(pasted, request.POST)
         form = HttpToolForm(initial=initial, entry=entry, user=request.user)
+        with suppress(DefinitionError, EnteredError):
+            plan = RequestPlan.read(pasted.entered.plan())
+            form.show(plan, schema_of(plan), {})
         return self._http_page(request, form, entry, notes=pasted.notes)
 
     def _try_request(
@@ -134,7 +145,7 @@ class HttpToolPages(ModelAdmin[Tool]):
         if not plan.is_safe and "_sure" not in request.POST:
             return self._http_page(request, form, entry, asks=True)
         arguments, outcome = form.cleaned_data.get("arguments") or {}, Outcome()
-        schema = checked_schema(form, plan)
+        schema = form.schema(plan)
         outcome.run(plan, schema, form.cleaned_data.get("output_schema"), arguments)
         audit(
             actor=request.user,
@@ -150,7 +161,6 @@ class HttpToolPages(ModelAdmin[Tool]):
         )
         entered: Any = form.data.copy()  # type: ignore[attr-defined]  # A QueryDict.
         entered["tried"] = "" if outcome.problem else _mark(json)
-        entered["input_schema"] = form.fields["input_schema"].prepare_value(schema)
         form.data = entered
         return self._http_page(request, form, entry, outcome=outcome)
 
@@ -189,13 +199,14 @@ class HttpToolPages(ModelAdmin[Tool]):
         self, request: HttpRequest, form: HttpToolForm, entry: Tool | None, **more: Any
     ) -> HttpResponse:
         read = form.read() if form.is_bound and not form.errors else None
+        preview = _preview(form, read) if form.is_bound else None
         title = "Add HTTP tool" if entry is None else f"Request of {marked(entry.name)}"
         context = {
             **self.object_context(request, title, entry),
             "form": form,
             "entry": entry,
             "add_choice": self.add_choice(request, HTTP) if entry is None else [],  # type: ignore[attr-defined]
-            "preview": _preview(form, read) if form.is_bound else None,
+            "preview": preview,
             "may_publish": may_publish(request.user),
             "may_try": request.user.has_perm(TRY),
             "credentials_url": self._credentials_url(request),
@@ -293,16 +304,28 @@ def _text(block: Mapping[str, Any]) -> str:
 
 
 def _preview(form: HttpToolForm, read: tuple[RequestPlan, dict[str, Any]] | None) -> dict[str, Any]:
-    """Return the request as it will be sent, with example values, and its arguments."""
+    """Return the request as it will be sent, with example values, and its arguments.
+
+    The form then shows a row for each argument.
+    """
     if read is None:
         problems = [f"{name}: {text}" for name, texts in form.errors.items() for text in texts]
         return {"problem": problems[0] if problems else "", "request": "", "arguments": []}
-    plan, given = read[0], form.cleaned_data.get("arguments") or {}
-    values = {name: given.get(name, name) for name in plan.arguments()}
+    plan, given, is_json = read[0], form.cleaned_data.get("arguments") or {}, form.is_json_changed
+    schema = form.schema(plan)
+    rows = form.show(plan, schema, named_places(form.entered_rows()))
+    properties = schema["properties"]
+    values = {name: given.get(name, _example(properties.get(name), name)) for name in plan.arguments()}
+    shown = {
+        "arguments": list(plan.arguments()),
+        "rows": [asdict(row) for row in rows],
+        "schema": form["input_schema"].value(),
+        "json": is_json,
+    }
     try:
         request = filled(plan, values)
     except UnfitArgument as error:
-        return {"problem": str(error), "request": "", "arguments": list(plan.arguments())}
+        return {**shown, "problem": str(error), "request": ""}
     text = _request_text(request.method, request.url, request.headers, request.body)
     if plan.credential:
         text = (
@@ -310,7 +333,12 @@ def _preview(form: HttpToolForm, read: tuple[RequestPlan, dict[str, Any]] | None
             if "\n\n" in text
             else (f"{text}\n(credential {plan.credential})")
         )
-    return {"problem": "", "request": text, "arguments": list(plan.arguments())}
+    return {**shown, "problem": "", "request": text}
+
+
+def _example(prop: Any, name: str) -> Any:
+    examples = prop.get("examples") if isinstance(prop, Mapping) else None
+    return examples[0] if examples else name
 
 
 def _digest(json: Mapping[str, Any]) -> str:

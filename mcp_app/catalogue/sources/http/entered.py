@@ -134,10 +134,19 @@ def entered_of(request: Mapping[str, Any]) -> Entered | None:
     try:
         plan = RequestPlan.read(request)
         found = _shown(plan, request)
-        again = RequestPlan.read({**request, "body": None, "headers": None, **found.plan()})
+        short = found.plan()
+        short["parameters"] += [{"argument": name, "in": "cookie"} for name in cookies_of(plan)]
+        again = RequestPlan.read({**request, "body": None, "headers": None, **short})
     except (DefinitionError, EnteredError, TypeError, ValueError):
         return None
     return found if again == plan else None
+
+
+def cookies_of(plan: RequestPlan) -> list[str]:
+    """Return the arguments that are sent as cookies of the same name."""
+    return [
+        each.argument for each in plan.parameters if each.place == "cookie" and each.name == each.argument
+    ]
 
 
 def _shown(plan: RequestPlan, request: Mapping[str, Any]) -> Entered:

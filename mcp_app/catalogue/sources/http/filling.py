@@ -40,9 +40,10 @@ class UnfitArgument(ToolError):
 def filled(plan: RequestPlan, arguments: Mapping[str, Any], *, idempotency_key: str = "") -> Request:
     """Return the request for some arguments. Raises UnfitArgument, before anything is sent.
 
-    Null and missing arguments are left out, except in the path.
+    Null and missing arguments without a default are left out, except in the path.
     """
-    given = {name: value for name, value in arguments.items() if value is not None}
+    given = {each.argument: each.default for each in plan.parameters if each.default is not None}
+    given |= {name: value for name, value in arguments.items() if value is not None}
     url = plan.origin + _path(plan, given) + _query(plan, given)
     headers = [*plan.headers, *_headers(plan, given)]
     body = _body(plan.body, given)

@@ -52,7 +52,10 @@ _SECRET_HEADERS: Final = frozenset({"authorization", "cookie"})
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """The place of one argument in the request. ``name`` is the name that the server knows."""
+    """The place of one argument in the request. ``name`` is the name that the server knows.
+
+    ``default`` is sent if the argument is missing.
+    """
 
     argument: str
     place: str
@@ -61,6 +64,7 @@ class Parameter:
     explode: bool = False
     allow_reserved: bool = False
     content: str = ""
+    default: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +266,7 @@ def _parameters(json: Any, path: str) -> tuple[Parameter, ...]:
     return found
 
 
-_PARAMETER: Final = ("argument", "in", "name", "style", "explode", "allow_reserved", "content")
+_PARAMETER: Final = ("argument", "in", "name", "style", "explode", "allow_reserved", "content", "default")
 
 
 def _parameter(json: Any, where: str) -> Parameter:
@@ -280,9 +284,10 @@ def _parameter(json: Any, where: str) -> Parameter:
     if place == "cookie" and not _HEADER.fullmatch(name):
         raise error(f"{where}.name", "A cookie name has letters, digits and - only.")
     allow_reserved = switch(members, "allow_reserved", where=where)
-    return Parameter(
-        argument, place, name, style, explode, allow_reserved, text(members, "content", where=where)
-    )
+    content, default = text(members, "content", where=where), members.get("default")
+    if place == "path" and default is not None:
+        raise error(f"{where}.default", "An argument of the path is required, so it has no default.")
+    return Parameter(argument, place, name, style, explode, allow_reserved, content, default)
 
 
 def _objection_to_name(name: str) -> str:

@@ -138,7 +138,7 @@ def test_short_form_is_read_back(entered: Entered) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"parameters": [{"argument": "a", "in": "cookie"}]},
+        {"parameters": [{"argument": "a", "in": "cookie", "name": "b"}]},
         {"parameters": [{"argument": "a", "in": "query", "style": "spaceDelimited", "explode": False}]},
         {"method": "POST", "body": {"mode": "json", "template": {"a": "{b}"}}},
     ],
