@@ -90,7 +90,7 @@ print(json.dumps({
         "credential-list": "/admin/mcp_app/credential/",
         "credential-add": "/admin/mcp_app/credential/add/?kind=client_credentials",
         "document-list": "/admin/mcp_app/apidocument/",
-        "document-add": "/admin/mcp_app/apidocument/add/",
+        "document-add": "/admin/mcp_app/apidocument/import/",
         "identities": "/admin/mcp_app/externalidentity/",
         "oauth-clients": "/admin/mcp_oauth/client/",
         "oauth-client-add": "/admin/mcp_oauth/client/add/",
