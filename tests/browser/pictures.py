@@ -141,7 +141,7 @@ def _keep(page: Page, name: str) -> None:
 
 
 def _film(chromium: Browser, base: str, cookies: Any, cursor: Mcp) -> None:
-    """Film an operator who opens a session, watches a running call and cancels it."""
+    """Film an administrator who opens a session, watches a running call and cancels it."""
     page = _page(chromium, cookies, FILM_SIZE)
     page.goto(f"{base}/console/")
     page.wait_for_function(DRAWN)
