@@ -15,6 +15,12 @@ from tests.browser.hands import Keys
 from tests.servers.live import LiveServer
 
 NUMBER = 1_200
+# The height of the line that stands for left out lines of a difference.
+GAP = """() => {
+  const gap = Object.assign(document.createElement("span"), { className: "mcp-skip", textContent: "…" });
+  document.querySelector(".mcp-diff").append(gap);
+  return gap.getBoundingClientRect().height;
+}"""
 
 
 def document(number: int = NUMBER) -> dict[str, Any]:
@@ -130,6 +136,41 @@ def test_selection_and_names_stay_after_an_error(visit: Visit, tmp_path: Path) -
     expect(save).to_be_disabled()
 
 
+def test_two_of_three_changes_are_accepted_and_published(
+    visit: Visit, site: LiveServer, tmp_path: Path
+) -> None:
+    code = f"""
+from mcp_app.catalogue.documents import importing, storing
+data = {json.dumps(json.dumps(document(4)))}.encode()
+row = storing.receive(data=data, actor=None, name="three", prefix="three")
+keys = list(storing.document_of(row).places)[:3]
+importing.import_operations(row=row, keys=keys, actor=None, publish=True)
+print(row.pk)
+"""
+    pk = site.shell(code).strip().splitlines()[-1]
+    file = tmp_path / "newer.json"
+    file.write_text(json.dumps(document(4)).replace("Get ", "Fetch "))
+    visitor = visit()
+    page = visitor.goto(f"/admin/mcp_app/apidocument/{pk}/change/")
+    keys = Keys(page)
+    keys.press(page.locator(".mcp-op-upload > summary"))
+    keys.upload(page.locator("#mcp-newer-file"), file)
+    keys.press(page.locator(".mcp-op-upload button[type=submit]"))
+    accepted = page.locator("input[name=accepted]")
+    expect(accepted).to_have_count(3)
+    keys.press(accepted.nth(1))
+    keys.press(page.locator("#mcp-accept-update"))
+    keys.press(page.locator("#mcp-publish-drafts"))
+    expect(page.locator("#mcp-publish-drafts")).to_have_count(0)
+    visitor.drawn()
+    titles = site.shell(
+        "from mcp_app.models import Tool;"
+        "print(*sorted(Tool.objects.filter(name__startswith='three_').values_list('title', flat=True)))"
+    )
+    assert (titles.count("Fetch"), titles.count("Get")) == (2, 1)
+    assert visitor.trouble == []
+
+
 def test_document_pages_fit_in_every_look(visit: Visit, site: LiveServer) -> None:
     small = json.dumps(json.dumps(document(60)))
     newer = json.dumps(json.dumps({**document(59)}))
@@ -165,4 +206,10 @@ print(row.pk)
             assert wide <= window, f"{name} {look}"
             assert axe.seen(page, look.rules) == [], f"{name} {look}"
             picture(page, f"{name}-{look}")
+            if name == "openapi-operations" and look.width < 640:
+                shown = [cell.inner_text() for cell in page.locator(".mcp-op-row .mcp-op-summary").all()[:4]]
+                assert len(set(shown)) == 4
+                assert page.locator(".mcp-op-row .mcp-op-summary").first.is_visible()
+        if name == "openapi-update":
+            assert page.evaluate(GAP) > 10
         assert page.evaluate("window.pwned ?? null") is None

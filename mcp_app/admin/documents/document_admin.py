@@ -127,6 +127,7 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
         context = {
             **self._context(request, f"OpenAPI document {marked(row)}", row),
             **survey_page.context_of(request, row),
+            "newer_file": FileForm(auto_id="mcp-newer-%s")["file"],
             "may_import": self.has_import_permission(request),
             "may_update": self.has_update_permission(request),
             "may_remove": self.has_remove_permission(request),
@@ -172,7 +173,7 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
 
     @object_button("publish")
     def publish(self, request: HttpRequest, row: ApiDocument) -> HttpResponse:
-        """Publish all drafts of new tools of the document."""
+        """Publish all drafts of new tools and of accepted changes of the document."""
         if not (self.has_import_permission(request) and may_publish(request.user)):
             raise PermissionDenied
         try:

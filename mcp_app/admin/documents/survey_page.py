@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from mcp_app.admin.documents.forms import OWN_SERVER, read_selection
 from mcp_app.catalogue.documents import storing
+from mcp_app.catalogue.documents.importing import waiting_drafts_of
 from mcp_app.catalogue.documents.packing import unpacked_survey
 from mcp_app.catalogue.documents.tools import drafts_of, tools_of
 from mcp_app.catalogue.schemas.client_rules import RULES
@@ -23,7 +24,8 @@ _RECURSION: Final = next(rule for rule in RULES if rule.id == "recursion")
 
 def context_of(request: HttpRequest, row: ApiDocument) -> dict[str, Any]:
     """Return the template context of a document's page. A refused form keeps its values."""
-    context: dict[str, Any] = {"row": row, "waiting": len(drafts_of(row)), "few": FEW, "tools": tools_of(row)}
+    context: dict[str, Any] = {"row": row, "few": FEW, "tools": tools_of(row)}
+    context["waiting"] = len(waiting_drafts_of(row, request.user))
     if row.content is None:
         return context
     document = storing.document_of(row)

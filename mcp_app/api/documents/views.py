@@ -141,14 +141,14 @@ class DocumentViews(ApiViewSet):
     @described(request=None, responses=ImportedShown)
     @action(detail=True, methods=["post"])
     def publish(self, request: Request, name: str) -> Response:
-        """Publish all drafts of new tools of an OpenAPI document.
+        """Publish all drafts of new tools and accepted changes of an OpenAPI document.
 
         Makes one revision.
         """
         row = self.get_object()
-        drafts = DocumentShown().get_drafts(row)
+        drafts = importing.waiting_drafts_of(row, request.user)
         revision = importing.publish_imported(row=row, actor=request.user)
-        published = [*drafts.values()] if revision else []
+        published = [draft.key for draft in drafts.values()] if revision else []
         return Response({"drafts": [], "published": published, "skipped": {}, "revision": revision})
 
     @described(

@@ -12,7 +12,7 @@ from django.db import transaction
 from mcp_app.catalogue.changes import drafts, revisions, services
 from mcp_app.catalogue.changes.services import EntryChange
 from mcp_app.catalogue.documents.storing import converter_of, document_of
-from mcp_app.catalogue.documents.tools import drafts_of, tools_of, values_of
+from mcp_app.catalogue.documents.tools import changed_drafts_of, drafts_of, tools_of, values_of
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.http.openapi.convert import Converter
 from mcp_app.catalogue.sources.http.openapi.faults import Unconvertible
@@ -89,11 +89,20 @@ def import_operations(
 
 
 def publish_imported(*, row: ApiDocument, actor: Any) -> int:
-    """Publish all drafts of new tools of a document. Return the revision, or 0 without drafts."""
-    waiting = list(drafts_of(row).values())
+    """Publish all drafts of a document's new tools, and of accepted changes if the actor may change tools.
+
+    Return the revision, or 0 without drafts.
+    """
+    waiting = list(waiting_drafts_of(row, actor).values())
     if not waiting:
         return 0
     return drafts.publish_drafts(drafts=waiting, actor=actor, why=f"Imported from {row.name}")
+
+
+def waiting_drafts_of(row: ApiDocument, actor: Any) -> dict[str, Draft]:
+    """Return the drafts that ``publish_imported`` publishes for a user, by operation key."""
+    may_change = actor is None or actor.has_perm("mcp_app.change_tool")
+    return {**drafts_of(row), **(changed_drafts_of(row) if may_change else {})}
 
 
 def reason_of(error: Exception) -> str:

@@ -18,6 +18,8 @@ from mcp_app.models import ApiDocument, Draft, Tool
 # The members of a request that an operation determines. Administrators choose the others.
 DETERMINED: Final = ("origin", "method", "path", "parameters", "body", "aliases")
 TEXTS: Final = ("title", "description")
+# The note of a draft begins with this and the document's name.
+UPDATE_OF: Final = "Update of"
 PARTS: Final = (*TEXTS, "request", "input_schema", "annotations")
 
 
@@ -31,6 +33,14 @@ def drafts_of(row: ApiDocument) -> dict[str, Draft]:
     """Return the drafts of new tools of a document by operation key."""
     found = Draft.objects.filter(kind=Tool.KIND, entry_id=None, values__request__document__name=row.name)
     return {str(draft.values["request"].get("operation")): draft for draft in found}
+
+
+def changed_drafts_of(row: ApiDocument) -> dict[str, Draft]:
+    """Return the drafts of changes that were accepted from updates of a document, by operation key."""
+    tools = {tool.pk: key for key, tool in tools_of(row).items()}
+    note = f"{UPDATE_OF} {row.name}: "
+    found = Draft.objects.filter(kind=Tool.KIND, entry_id__in=tools, note__startswith=note)
+    return {tools[draft.entry_id]: draft for draft in found if draft.entry_id is not None}
 
 
 def request_of(tool: Tool) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from mcp_app.catalogue.documents.storing import converter_of, document_of, newer
 from mcp_app.catalogue.documents.tools import (
     PARTS,
     TEXTS,
+    UPDATE_OF,
     determined,
     digests,
     known_digests,
@@ -126,7 +127,7 @@ def update_tools(*, row: ApiDocument, accepted: Collection[str], actor: Any, see
                 outcome.skipped[change.key] = "It has a draft already: publish or discard it first."
                 continue
             try:
-                note = f"Update of {row.name}: {change.key}"[:500]
+                note = f"{UPDATE_OF} {row.name}: {change.key}"[:500]
                 draft = drafts.save_draft(
                     kind=Tool, entry=change.tool, actor=actor, note=note, **change.values
                 )

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.core.exceptions import PermissionDenied, ValidationError
 
 from mcp_app.catalogue.changes import drafts, services
@@ -199,12 +200,25 @@ def test_accepted_changes_become_drafts_and_others_are_shown_again(shop: ApiDocu
     done = updating.update_tools(row=shop, accepted={"GET /orders", "DELETE /orders/{id}"}, actor=None)
     assert len(done.drafts) == 2
     assert all(Tool.objects.get(name=draft.key).enabled for draft in done.drafts)
-    for draft in done.drafts:
-        drafts.publish_draft(draft=draft, actor=None)
+    assert importing.publish_imported(row=shop, actor=None)
     assert "page" in Tool.objects.get(name="shop_listOrders").input_schema["properties"]
     assert not Tool.objects.get(name="shop_deleteOrder").enabled
     shop.refresh_from_db()
     assert (shop.newer, [each.key for each in updating.planned(shop).changes]) == (None, ["GET /orders/{id}"])
+
+
+@pytest.mark.requirement("INT-31")
+def test_changes_are_published_by_users_who_may_change_tools(
+    shop: ApiDocument, django_user_model: Any
+) -> None:
+    publish(shop, "GET /orders")
+    newer(shop, changed_paths())
+    updating.update_tools(row=shop, accepted={"GET /orders"}, actor=None)
+    importing.import_operations(row=shop, keys=["GET /orders/{id}"], actor=None)
+    person = django_user_model.objects.create_user("editor", is_staff=True)
+    person.user_permissions.set(Permission.objects.filter(codename__in=("add_tool", "publish_entries")))
+    assert set(importing.waiting_drafts_of(shop, person)) == {"GET /orders/{id}"}
+    assert set(importing.waiting_drafts_of(shop, None)) == {"GET /orders/{id}", "GET /orders"}
 
 
 @pytest.mark.requirement("INT-31")
