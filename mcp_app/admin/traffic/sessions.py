@@ -70,7 +70,7 @@ class SessionAdmin(LongListAdmin[Session]):
     list_display_links = ("client",)
     list_filter = (SessionStateFilter, VersionFilter, "created_at")
     search_fields = ("id", "client_name", "client_version", "principal", login_name("user"), "address")
-    search_help_text = f"Client, user, address, session id; of the latest {MOST_LISTED:,} sessions."
+    search_help_text = f"Client, user, address, session id (latest {MOST_LISTED:,})"
     newest_by = "created_at"
     change_list_template = "mcp_admin/sessions.html"
     actions = ("end_sessions",)
