@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.apps import apps
 from django.contrib import messages
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
@@ -184,7 +185,12 @@ class ModelAdmin(NamedList, ListedLookups, SkinAdmin[M]):
         return Media(css=theirs._css, js=scripts) + Media(css={"all": ["mcp_app/admin.css"]}, js=own)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Return the list. Without a search or a filter, the skin does not offer to show all rows."""
+        """Return the list. Without a search or a filter, the skin does not offer to show all rows.
+
+        Raises IncorrectLookupParameters for a filter with NUL, which PostgreSQL refuses.
+        """
+        if any("\x00" in value for _, values in request.GET.lists() for value in values):
+            raise IncorrectLookupParameters
         changelist: Any = super().get_changelist_instance(request)
         if not (changelist.query or changelist.has_active_filters):
             changelist.full_result_count = changelist.result_count

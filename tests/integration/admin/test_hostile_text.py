@@ -100,3 +100,14 @@ def test_row_messages_mark_hidden_characters(model: str, root: Client, seeded: S
     read = "".join(Page(answer.content.decode()).read)
     assert "no⟦U+202E⟧such" in read
     assert "\u202e" not in read
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("approval", "decision"), ("call", "tool"), ("tool", "source"), ("session", "version"),
+     ("credential", "kind__exact"), ("draft", "kind")],
+)  # fmt: skip
+def test_filter_with_nul_shows_the_whole_list(root: Client, model: str, name: str) -> None:
+    """PostgreSQL refuses NUL in text."""
+    answer = root.get(page(model, "changelist"), {name: "a\x00b"})
+    assert (answer.status_code, answer["Location"]) == (302, f"{answer.request['PATH_INFO']}?e=1")
