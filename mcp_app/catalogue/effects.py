@@ -62,4 +62,5 @@ def effect_of(annotations: Any) -> Effect:
 
 def declared_effect(tool: Tool) -> Effect:
     """Return the effect that a stored tool declares. For a preset, it is the effect of its base tool."""
-    return effect_of((source_of(tool).base_of(tool) or tool).annotations)
+    base = source_of(tool).base_of(tool) or tool
+    return effect_of(source_of(base).annotations_of(base))

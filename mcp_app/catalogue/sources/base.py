@@ -165,6 +165,10 @@ class Source:
         """Return the input schema of a stored tool."""
         return row.input_schema
 
+    def annotations_of(self, row: Tool) -> Any:
+        """Return the annotations of a stored tool as clients see them."""
+        return row.annotations
+
     def identity(self, row: Tool) -> list[Any]:
         """Return the values that determine the work of a tool, as JSON.
 

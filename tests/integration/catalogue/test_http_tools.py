@@ -20,6 +20,7 @@ from django.urls import reverse
 from mcp_app.catalogue.changes import drafts, services
 from mcp_app.catalogue.changes.rolling_back import roll_back
 from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.catalogue.effects import Effect, declared_effect
 from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.catalogue.sources.http.calls import called
 from mcp_app.catalogue.sources.http.plan import RequestPlan
@@ -410,3 +411,20 @@ def test_address_that_cannot_be_read_gets_no_credential(api: WebApi) -> None:
     made(api, credential="shop")
     assert "longer than 16384 characters" in text(call({"id": "7", "note": "x" * 20_000}))
     assert api.requests == []
+
+
+@pytest.mark.parametrize(
+    ("method", "own", "effect"),
+    [
+        ("GET", {}, Effect.READS),
+        ("POST", {}, Effect.CHANGES),
+        ("DELETE", {}, Effect.DESTROYS),
+        ("GET", {"readOnlyHint": False, "destructiveHint": True}, Effect.DESTROYS),
+    ],
+)
+def test_approvers_see_the_effect_that_clients_see(
+    api: WebApi, method: str, own: dict[str, Any], effect: Effect
+) -> None:
+    row = made(api, method=method, row={"annotations": own})
+    preset = services.save_tool_preset(actor=None, name="seven", preset_of=row, fixed_arguments={"id": "7"})
+    assert (declared_effect(row), declared_effect(preset)) == (effect, effect)

@@ -51,7 +51,7 @@ class HttpSource(Source):
         wire: dict[str, Any] = {"name": row.name, "inputSchema": input_schema(plan, row.input_schema)}
         if row.output_schema:
             wire["outputSchema"] = row.output_schema
-        wire["annotations"] = {**usual_hints(plan), **(row.annotations or {})}
+        wire["annotations"] = _annotations(plan, row.annotations)
         return ToolDefinition(name=row.name, wire=wire, code_path="", function=_function(plan))
 
     def check(self, row: Any, errors: Errors) -> None:
@@ -69,6 +69,13 @@ class HttpSource(Source):
             if row.enabled and conf.get().strict_schemas and not errors:
                 collect(errors, "input_schema", lambda: _check_clients(row))
 
+    def annotations_of(self, row: Tool) -> Any:
+        """Return the annotations of a tool, with the hints of its method."""
+        try:
+            return _annotations(RequestPlan.read(row.request), row.annotations)
+        except DefinitionError:
+            return row.annotations
+
     def permission_to_store(self, row: Any) -> tuple[str, str, str]:
         """Return the permission to use a credential, if the row's request has one."""
         plan = RequestPlan.read(row.request)
@@ -81,6 +88,10 @@ def usual_hints(plan: RequestPlan) -> dict[str, bool]:
     if not plan.is_safe:
         hints |= {"destructiveHint": plan.method == "DELETE", "idempotentHint": plan.may_repeat}
     return hints
+
+
+def _annotations(plan: RequestPlan, own: Any) -> dict[str, Any]:
+    return {**usual_hints(plan), **(own or {})}
 
 
 def input_schema(plan: RequestPlan, stored: Any) -> dict[str, Any]:
