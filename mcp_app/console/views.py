@@ -63,6 +63,11 @@ def _for(*permissions: str) -> Callable[[View], View]:
     return decorate
 
 
+def _asked(request: HttpRequest, name: str) -> str:
+    """Return a query parameter without NUL, which PostgreSQL refuses."""
+    return request.GET.get(name, "").replace("\x00", "")
+
+
 def _page(request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
     return {
         **admin.site.each_context(request),
@@ -85,7 +90,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
 @require_safe
 def sessions_now(request: HttpRequest) -> HttpResponse:
     """Return the rows of the session list as JSON."""
-    rows, more = session_rows(request.GET.get("search", "")[:200], request.GET.get("state", "open"))
+    rows, more = session_rows(_asked(request, "search")[:200], request.GET.get("state", "open"))
     return JsonResponse({"rows": rows, "more": more})
 
 
@@ -147,7 +152,7 @@ def session_now(request: HttpRequest, session_id: str) -> HttpResponse:
 @require_safe
 def lines(request: HttpRequest) -> HttpResponse:
     """Return logged messages as JSON: the newest ones, those before a row, or those around one message."""
-    search, session_id = parse(request.GET.get("search", "")), request.GET.get("session", "")
+    search, session_id = parse(_asked(request, "search")), _asked(request, "session")
     before, around = request.GET.get("before", ""), request.GET.get("around", "")
     found: history.History | None
     if around:
@@ -198,8 +203,8 @@ def incident(request: HttpRequest, number: str) -> HttpResponse:
 @require_safe
 def download(request: HttpRequest) -> HttpResponseBase:
     """Return the matching stored messages as a file."""
-    form, session_id = request.GET.get("form", ""), request.GET.get("session", "")
-    search = parse(request.GET.get("search", ""))
+    form, session_id = request.GET.get("form", ""), _asked(request, "session")
+    search = parse(_asked(request, "search"))
     if form not in TYPES or search.problems:
         return HttpResponse(
             " ".join(search.problems) or "Unknown form.", status=400, content_type="text/plain"

@@ -506,3 +506,11 @@ def _key(request_id: int) -> str:
     from mcp_app.execution.stored.records import request_key
 
     return request_key(request_id)
+
+
+def test_nul_in_a_search_is_ignored(root: Client, seeded: Seed) -> None:
+    """PostgreSQL refuses NUL in text."""
+    session = seeded.session.pk
+    assert _lines(root, session=f"{session}\0", search="to\0ol:echo")["rows"]
+    rows = root.get(reverse("mcp_console:sessions_now"), {"search": f"{session}\0", "state": "any"}).json()
+    assert [row["id"] for row in rows["rows"]] == [session]
