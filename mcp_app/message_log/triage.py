@@ -121,8 +121,7 @@ def restore(*, digest: str, actor: Any, before: dict[str, Any], after: dict[str,
 
 def values_of(error: ErrorGroup) -> dict[str, Any]:
     """Return the triage of an error as JSON values."""
-    found = {name: getattr(error, name) for name in FIELDS}
-    return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in found.items()}
+    return {name: _as_json(getattr(error, name)) for name in FIELDS}
 
 
 def _change(
@@ -163,6 +162,11 @@ def _time(value: Any) -> datetime | None:
 def _told(values: dict[str, Any]) -> dict[str, Any]:
     """Return the changed values for the audit trail."""
     shown = {name: value for name, value in values.items() if name != "triaged_at" and value is not None}
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else value for name, value in shown.items()
-    }
+    return {name: _as_json(value) for name, value in shown.items()}
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value of a field as JSON. The primary keys of users may be of any type, such as UUID."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if value is None or isinstance(value, (int, str)) else str(value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -138,3 +140,11 @@ def test_impossible_changes_are_refused() -> None:
             triage.assign(digest="a" * 32, actor=None, assignee=user)
         user.delete()
     assert not AuditEvent.objects.exists()
+
+
+def test_triage_is_json_for_users_with_any_kind_of_key() -> None:
+    """It is stored in the audit trail and in the note of an undo."""
+    found = error()
+    found.assignee_id = key = uuid4()
+    assert json.loads(json.dumps(triage.values_of(found)))["assignee_id"] == str(key)
+    assert json.loads(json.dumps(triage._told({"assignee_id": key}))) == {"assignee_id": str(key)}
