@@ -455,3 +455,13 @@ def test_crash_shows_its_exception_in_the_bench_and_on_its_pages(bench: Open, se
     call = server.shell("from mcp_app.models import Call; print(Call.objects.get(tool='customer_later').pk)")
     page.goto(f"/admin/mcp_app/call/{call.strip()}/change/")
     expect(page.page.locator("[data-failure] pre")).to_contain_text("in customer_later")
+
+
+def test_cut_result_shows_its_sizes_and_pages(bench: Open) -> None:
+    page = bench("tool", "long_rows", f"?arguments={quote(json.dumps({'count': 400}))}")
+    page.run()
+    page.ends("completed")
+    expect(page.part("output").locator("[data-cut]")).to_contain_text("1.5 kB of 11 kB")
+    read = page.part("output").get_by_role("button", name="Read it")
+    read.click()
+    expect(page.part("output").get_by_text("Page 1 of")).to_be_visible()

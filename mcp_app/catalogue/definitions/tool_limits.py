@@ -84,5 +84,6 @@ COLUMNS: Final = {
 }
 # Integers of at least 1. None means no limit or the default.
 POSITIVE: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.type == "int | None")
+RESULT_BOUNDS: Final = ("max_result_tokens", "max_result_bytes")
 # Boolean limits. If code or an administrator switches such a limit on, the other cannot switch it off.
 SWITCHES: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.default is False)

@@ -35,6 +35,7 @@ class Expose:
         url: Mapping[str, Any] | None = None,
         input_schemas: Mapping[str, Wire] | None = None,
         prepare: Prepare | None = None,
+        choose_fields: bool = False,
         permission: str = "",
         **options: Unpack[SharedKeywords],
     ) -> None:
@@ -45,13 +46,16 @@ class Expose:
         default ``prefix`` is the class's name without "ViewSet". ``url`` has values for further variables of
         the route, such as a version. ``input_schemas`` maps actions to schemas that drf-spectacular cannot
         derive. ``prepare(request, context)`` may set attributes that middleware sets on HTTP requests. It may
-        return a context manager in which the view runs. To see and call the tools, callers need
+        return a context manager in which the view runs. With ``choose_fields``, actions that read rows have
+        the argument ``fields``, which reduces their responses. To see and call the tools, callers need
         ``permission`` in addition to the view's permissions. Raises DefinitionError for an action that cannot
         be offered and TypeError for an unknown option.
         """
         from mcp_app.catalogue.exposure.viewsets import offering
 
-        extras = offering.Extras(url=url or {}, input_schemas=input_schemas or {}, prepare=prepare)
+        extras = offering.Extras(
+            url=url or {}, input_schemas=input_schemas or {}, prepare=prepare, choose_fields=choose_fields
+        )
         offering.offer(viewset, actions, prefix, extras, permission, options)
 
     @staticmethod

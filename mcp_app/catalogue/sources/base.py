@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from django.db.models import Q
 
 from mcp_app.catalogue.definitions.definition import Definition
-from mcp_app.catalogue.definitions.tool_limits import COLUMNS
+from mcp_app.catalogue.definitions.tool_limits import COLUMNS, RESULT_BOUNDS
 from mcp_app.catalogue.sources.checking import Errors
 from mcp_app.catalogue.sources.precedence import stated, texts_of
 from mcp_app.models import Tool
@@ -21,6 +21,7 @@ from mcp_app.models.catalogue import ENTRY_KINDS, Row
 # Fields that administrators may set on entries of any source, in display order. LIMITS are for tools.
 APPEARANCE: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
 LIMITS: Final = tuple(COLUMNS.values())
+_NEVER_CUT: Final = "This has no effect: results of a tool with an output schema are never cut."
 # Own fields that ``Source.identity`` includes in another form.
 _IDENTIFIED: Final = ("name", "preset_of", "fixed_arguments")
 
@@ -146,8 +147,11 @@ class Source:
         return "", "", ""
 
     def warnings(self, row: Row) -> Errors:
-        """Return doubts about a row's own fields, by field. A row with doubts can be stored."""
-        return {}
+        """Return doubts about a row's fields, by field. A row with doubts can be stored."""
+        tool = (self.base_of(row) or row) if isinstance(row, Tool) else None
+        if tool is None or tool.output_schema is None:
+            return {}
+        return {name: [_NEVER_CUT] for name in RESULT_BOUNDS if getattr(row, name) is not None}
 
     def unavailable(self, kind: type[Any], key: str, row: Row | None) -> str:
         """Return the reason why a catalogue file cannot contain this entry here, or ""."""

@@ -177,3 +177,9 @@ def travel(city: str, style: str = "") -> str:
 def today() -> str:
     """Return notes in Markdown."""
     return "# Today\n\n- bread\n- milk\n"
+
+
+@tool(max_result_tokens=500)
+async def long_rows(count: int) -> Any:
+    """Return many rows."""
+    return [{"id": number, "name": f"row {number}"} for number in range(count)]

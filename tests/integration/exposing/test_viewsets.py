@@ -455,3 +455,38 @@ def test_unreadable_schema_is_an_error_of_the_doctor() -> None:
         (warned,) = schemas.schemas_can_be_read()
         assert warned.id == "mcp_app.W034"
     assert list(code.schemas(Installation())) == schemas.schemas_can_be_read() == []
+
+
+@pytest.mark.requirement("INT-51")
+def test_chosen_fields_reduce_rows_pages_and_nothing_else(shop: dict[str, Any]) -> None:
+    actions = ["list", "retrieve", "totals", "create", "label"]
+    expose.viewset(OrderViewSet, actions=actions, prefix="orders", choose_fields=True)
+    expose.viewset(CustomerViewSet, actions=["list"], prefix="customers", choose_fields=True)
+    pick = {"fields": ["number", "status"]}
+    whole = call_tool("orders_list", {"size": 2}, user=shop["root"])["structuredContent"]
+    found = call_tool("orders_list", {"size": 2, **pick}, user=shop["root"])["structuredContent"]
+    rows = [{name: row[name] for name in pick["fields"]} for row in whole["results"]]
+    assert {**found, "next": None} == {**whole, "next": None, "results": rows}
+    row = call_tool("orders_retrieve", {"pk": 1, **pick}, user=shop["root"])["structuredContent"]
+    assert row.keys() == {"number", "status"}
+    named = call_tool("customers_list", {"fields": ["name"]})["structuredContent"]["result"]
+    assert named
+    assert {*named[0]} == {"name"}
+    missing = call_tool("orders_retrieve", {"pk": 999, **pick}, user=shop["root"])
+    assert missing["structuredContent"].keys() == {"detail"}
+    assert "id" in call_tool("orders_retrieve", {"pk": 1}, user=shop["root"])["structuredContent"]
+
+
+@pytest.mark.requirement("INT-51")
+async def test_fields_are_offered_where_a_serializer_is_read(shop: dict[str, Any]) -> None:
+    actions = ["list", "retrieve", "totals", "create", "label"]
+    expose.viewset(OrderViewSet, actions=actions, prefix="orders", choose_fields=True)
+    expose.viewset(CustomerViewSet, actions=["list"], prefix="customers")
+    async with Client() as client:
+        schemas = {tool["name"]: tool["inputSchema"]["properties"] for tool in await client.list_tools()}
+        offered = {name for name, properties in schemas.items() if "fields" in properties}
+        assert offered == {"orders_list", "orders_retrieve"}
+        names = ["id", "customer", "number", "total", "status", "due", "gift", "extra", "label"]
+        assert schemas["orders_list"]["fields"]["items"]["enum"] == names
+        result = await client.call_tool("orders_list", {"fields": ["cost"]})
+        assert result["isError"]

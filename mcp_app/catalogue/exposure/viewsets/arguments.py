@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from django.db import DatabaseError, connection, connections, transaction
@@ -21,6 +21,7 @@ from rest_framework.views import APIView
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.exposure.viewsets.actions import Action
 from mcp_app.catalogue.exposure.viewsets.openapi import Converter, Schema
+from mcp_app.catalogue.exposure.viewsets.picking import FIELDS, argument, members_of_response
 from mcp_app.catalogue.schemas.client_rules import portable_names
 
 JSON: Final = "application/json"
@@ -36,7 +37,7 @@ class Arguments:
 
     ``query`` has the names of query parameters. True means that a list is sent as one value with commas.
     Names outside ``path`` and ``query`` are sent in the body. ``names`` maps renamed arguments to their names
-    in the request.
+    in the request. If it ``picks``, the argument ``fields`` reduces the response.
     """
 
     schema: Schema
@@ -47,6 +48,7 @@ class Arguments:
     content_type: str = JSON
     description: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    picks: bool = False
 
     def as_requested(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call under their names in the request."""
@@ -83,11 +85,14 @@ class _RequestsOnly:
         return found
 
 
-def read(action: Action, prefix: str) -> Arguments:
-    """Return the arguments that drf-spectacular finds. Raises DefinitionError with action and remedy."""
+def read(action: Action, prefix: str, *, choose_fields: bool = False) -> Arguments:
+    """Return the arguments that drf-spectacular finds. Raises DefinitionError with action and remedy.
+
+    With ``choose_fields``, an action that reads rows with its own serializer has the argument ``fields``.
+    """
     with _failing_queries() as failed:
         try:
-            return _read(action, prefix)
+            return _read(action, prefix, choose_fields=choose_fields)
         except DefinitionError:
             if failed:
                 # drf-spectacular reports a serializer's exception as text. The failed query is the cause.
@@ -95,20 +100,31 @@ def read(action: Action, prefix: str) -> Arguments:
             raise
 
 
-def _read(action: Action, prefix: str) -> Arguments:
+def _read(action: Action, prefix: str, *, choose_fields: bool) -> Arguments:
     path, components, inspector = action.path(prefix), ComponentRegistry(), _inspector(action)
     try:
         with GENERATOR_STATS.silence():
             inspector.view = _view(action, path)
             operation = inspector.get_operation(path, path, "^/", action.method.upper(), components)
             schemas = components.build({}).get("schemas", {})
+            is_read = choose_fields and action.method == "get" and not _borrows_serializer(action)
+            members = members_of_response(inspector) if is_read else ()
     except Exception as error:
         raise _unreadable(action, repr(error)) from error
     if operation is None:
         raise _unreadable(action, "it is excluded from schemas")
     if inspector.errors:
         raise _unreadable(action, inspector.errors[0])
-    return _arranged(action, operation, Converter(schemas))
+    return _with_fields(_arranged(action, operation, Converter(schemas)), members)
+
+
+def _with_fields(found: Arguments, members: tuple[str, ...]) -> Arguments:
+    properties = found.schema["properties"]
+    if not members or FIELDS in properties:
+        return found
+    return replace(
+        found, schema={**found.schema, "properties": {**properties, FIELDS: argument(members)}}, picks=True
+    )
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from mcp_app.catalogue.definitions.content import Audio, File, Image, ToolError,
 from mcp_app.catalogue.exposure.adapters import Prepare
 from mcp_app.catalogue.exposure.viewsets.actions import Action, untouched
 from mcp_app.catalogue.exposure.viewsets.arguments import FORM, WHOLE, Arguments
+from mcp_app.catalogue.exposure.viewsets.picking import FIELDS, picked
 from mcp_app.catalogue.exposure.viewsets.routes import Address, Route, address_of
 
 STATUS: Final = "django-mcp/httpStatus"
@@ -70,6 +71,7 @@ class Exposed:
         if not user.is_anonymous and not user.is_active:
             raise ToolError("This account is not active.")
         given = self.arguments.as_requested(given)
+        names = given.pop(FIELDS, None) if self.arguments.picks else None
         values = {name: _text(given[name]) for name in self.arguments.path if name in given}
         address = address_of(self.action, self.prefix, {**self.url, **values})
         if address is None:
@@ -79,7 +81,10 @@ class Exposed:
         setattr(request, PRINCIPAL, context.principal)
         try:
             with self._prepared(request, context):
-                return _result(self._view(address.route)(request, **address.kwargs), request)
+                response = self._view(address.route)(request, **address.kwargs)
+                if names and response.status_code < 400 and hasattr(response, "data"):
+                    response.data = picked(response.data, names)
+                return _result(response, request)
         except (BadRequest, SuspiciousOperation) as error:
             return _failure(400, "Bad Request", {"detail": str(error)} if settings.DEBUG else {})
 

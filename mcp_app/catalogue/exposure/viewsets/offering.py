@@ -49,6 +49,7 @@ class Extras:
     url: Mapping[str, Any] = field(default_factory=dict)
     input_schemas: Mapping[str, Wire] = field(default_factory=dict)
     prepare: Prepare | None = None
+    choose_fields: bool = False
 
 
 def offer(
@@ -100,7 +101,7 @@ def _definition(action: Action, prefix: str, extras: Extras, shared: ToolOptions
 
     def make() -> ToolDefinition:
         with untouched(action.viewset):
-            return define(read(action, prefix))
+            return define(read(action, prefix, choose_fields=extras.choose_fields))
 
     return deferred(define(written(action, {"type": "object"})), make)
 

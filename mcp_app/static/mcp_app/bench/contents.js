@@ -10,6 +10,8 @@ const TREE_OPEN = 2;
 const TREE_MOST = 2000;
 const LONGEST = 200_000;
 const INCIDENT = /\(incident [0-9a-f]{8}\)/g;
+const CUT = "django-mcp/cut";
+const STORED = /result:\/\/[0-9a-f]{32}/g;
 
 // `read(uri)` reads a resource that a result points to.
 export function shownResult(kind, result, read) {
@@ -27,11 +29,24 @@ export function shownResult(kind, result, read) {
 
 function toolResult(made, result, read) {
   const contents = listOf(result.content);
+  const cut = result._meta?.[CUT];
+  if (isObject(cut)) made.append(element("p", { class: "mcp-note mcp-note-warn", "data-cut": "" }, cutNote(cut)));
   for (const content of contents) made.append(contentBlock(content, read));
   if (result.structuredContent !== undefined) {
     made.append(element("section", { class: "mcp-bench-content" }, caption("structuredContent"), tree(result.structuredContent)));
   }
   if (contents.length === 0 && result.structuredContent === undefined) made.append(element("p", { class: "mcp-dim" }, "An empty result."));
+}
+
+// The sizes of a result that was cut to the bound of its tool.
+function cutNote({ bytes, sentBytes, pages }) {
+  const rest = Number.isInteger(pages) ? `The whole can be read in ${pages} pages.` : "The rest is not stored.";
+  return `Cut: a model gets ${size(sentBytes)} of ${size(bytes)}. ${rest}`;
+}
+
+function size(bytes) {
+  const thousands = (Number(bytes) || 0) / 1000;
+  return `${thousands.toLocaleString("en", { maximumFractionDigits: thousands < 10 ? 1 : 0 })} kB`;
 }
 
 function promptResult(made, result, read) {
@@ -227,7 +242,7 @@ export function comparable(answer) {
 }
 
 // The part of a result that the entry's code determines, without the envelope: its metadata, the members of one
-// protocol revision, and the number of an incident differ in each run.
+// protocol revision, the number of an incident and the address of a stored result differ in each run.
 export function essence(answer) {
   if (!isObject(answer)) return plain(answer);
   const { content, structuredContent, isError, messages, description, contents } = answer;
@@ -237,7 +252,7 @@ export function essence(answer) {
 }
 
 function plain(value) {
-  if (typeof value === "string") return value.replace(INCIDENT, "(incident …)");
+  if (typeof value === "string") return value.replace(INCIDENT, "(incident …)").replace(STORED, "result://…");
   if (Array.isArray(value)) return value.map(plain);
   if (!isObject(value)) return value;
   return Object.fromEntries(Object.entries(value).filter(([name]) => name !== "_meta").map(([name, item]) => [name, plain(item)]));

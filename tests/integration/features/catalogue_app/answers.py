@@ -115,7 +115,7 @@ def limited() -> str:
     return "within the limit"
 
 
-@tool
+@tool(max_result_tokens=10_000_000)
 def large(size: int) -> str:
     """Return a text of that many characters."""
     return "x" * size

@@ -111,7 +111,7 @@ async def flood(ctx: Context, count: int, size: int) -> str:
     return "flooded"
 
 
-@tool
+@tool(max_result_tokens=10_000_000)
 async def large(size: int) -> str:
     """Return a long text."""
     return "x" * size

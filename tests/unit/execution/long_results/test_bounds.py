@@ -8,8 +8,11 @@ import pytest
 
 from mcp_app import Image, ToolResult, tool
 from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.tool_limits import RESULT_BOUNDS
+from mcp_app.catalogue.sources import CODE
 from mcp_app.execution.calls.results import to_result
 from mcp_app.execution.long_results.bounds import LongResult
+from mcp_app.models import Tool
 from tests.samples.media_samples import FOR_MODELS
 from tests.unit.catalogue.entries import tool_entry
 
@@ -91,3 +94,10 @@ def test_bound_without_effect_is_refused(returns: Any, options: dict[str, int]) 
     function.__annotations__["return"] = returns
     with pytest.raises(DefinitionError, match="max_result_"):
         tool(**options)(function)
+
+
+@pytest.mark.parametrize("bound", RESULT_BOUNDS)
+def test_bound_of_a_tool_with_an_output_schema_gets_a_warning(bound: str) -> None:
+    assert CODE.warnings(Tool(name="a", output_schema={"type": "object"}, **{bound: 5000})).keys() == {bound}
+    assert not CODE.warnings(Tool(name="a", output_schema={"type": "object"}))
+    assert not CODE.warnings(Tool(name="a", **{bound: 5000}))
