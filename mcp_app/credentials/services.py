@@ -37,6 +37,8 @@ _SEALED_FOR: Final = "credential"
 # Each process keeps a credential for this time. A change takes effect everywhere within it.
 KEPT_SECONDS: Final = 5.0
 USE_RECORDED_SECONDS: Final = 60.0
+# The same error of a credential is recorded this often by each process.
+ERROR_RECORDED_SECONDS: Final = 10.0
 
 log = logging.getLogger("mcp.credentials")
 
@@ -62,6 +64,7 @@ class _Opened:
 
 _opened: dict[str, _Opened] = {}
 _used_at: dict[int, float] = {}
+_errors_at: dict[int, tuple[str, float]] = {}
 
 
 def save_credential(
@@ -181,7 +184,7 @@ async def secrets_for(name: str, url: str) -> Secrets:
     try:
         token = await tokens.token(kept.grant)
     except tokens.TokenRefused as refused:
-        later(_record_error, kept.pk, str(refused))
+        _record_error(kept, str(refused))
         raise CredentialRefused(f"The credential {name!r} got no access token. {refused}") from None
     return Secrets(headers=(("Authorization", f"Bearer {token}"),), key=kept.key)
 
@@ -220,7 +223,7 @@ async def refused(name: str, used: Secrets | None = None, status: int = 401) -> 
     if kept is None:
         return False
     log.warning("The credential %s was refused with status %d.", name, status)
-    later(_record_error, kept.pk, f"A server refused it with status {status}.")
+    _record_error(kept, f"A server refused it with status {status}.")
     if kept.grant is None or status != 401:
         return False
     token = used.headers[0][1].removeprefix("Bearer ") if used is not None and used.headers else None
@@ -265,5 +268,14 @@ def _write_use(pk: int) -> None:
     Credential.objects.filter(pk=pk).update(last_used_at=clock.now())
 
 
-def _record_error(pk: int, text: str) -> None:
+def _record_error(kept: _Opened, text: str) -> None:
+    """Record an error, unless this process has just recorded the same error of the same secret."""
+    now, what = time.monotonic(), f"{kept.key}:{text}"
+    noted, at = _errors_at.get(kept.pk, ("", 0.0))
+    if noted != what or now - at >= ERROR_RECORDED_SECONDS:
+        _errors_at[kept.pk] = (what, now)
+        later(_write_error, kept.pk, text)
+
+
+def _write_error(pk: int, text: str) -> None:
     Credential.objects.filter(pk=pk).update(last_error=text[:300], last_error_at=clock.now())

@@ -1,10 +1,10 @@
-"""Open tasks that need a person: calls to approve, stuck calls, new errors, drafts, API keys that expire."""
+"""Open tasks that need a person: calls to approve, stuck calls, new errors, drafts, keys and credentials."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.urls import NoReverseMatch, reverse
@@ -20,16 +20,18 @@ from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
 from mcp_app.interface.text import marked
 from mcp_app.message_log.triage import needing_attention, state_of
-from mcp_app.models import Call, Draft, Triage
+from mcp_app.models import Call, Credential, Draft, Triage
 from mcp_app.protocol.call_state import State
 
 APPROVALS, STUCK, ERRORS, DRAFTS, KEYS = "approvals", "stuck", "errors", "drafts", "keys"
+CREDENTIALS = "credentials"
 KINDS: Final = {
     APPROVALS: "calls waiting for approval",
     STUCK: "stuck background calls",
     ERRORS: "new errors",
     DRAFTS: "unpublished drafts",
     KEYS: "API keys that expire soon",
+    CREDENTIALS: "credentials that another server refused",
 }
 # Permissions that a user needs to act on each kind of task.
 PERMISSIONS: Final = {
@@ -38,9 +40,12 @@ PERMISSIONS: Final = {
     ERRORS: ("mcp_app.view_message",),
     DRAFTS: (PUBLISH,),
     KEYS: ("mcp_app.view_apikey",),
+    CREDENTIALS: ("mcp_app.view_credential",),
 }
 # Maximum number of tasks per kind. The linked page shows the others.
 MOST: Final = 200
+# A refused credential is an open task for this time after the last refusal.
+REFUSED_FOR: Final = timedelta(days=1)
 # What happened to an error that was resolved or muted.
 CAME_BACK: Final = {"regressed": "happened again after it was resolved", "worse": "got worse while muted"}
 SAID: Final = 120
@@ -63,7 +68,14 @@ class Attention:
 
 def present(kinds: Collection[str]) -> list[Attention]:
     """Return all open tasks of these kinds, whichever user may act on them."""
-    found = {ERRORS: _errors, STUCK: _stuck, APPROVALS: _approvals, DRAFTS: _drafts, KEYS: _keys}
+    found = {
+        ERRORS: _errors,
+        STUCK: _stuck,
+        APPROVALS: _approvals,
+        DRAFTS: _drafts,
+        KEYS: _keys,
+        CREDENTIALS: _credentials,
+    }
     return [need for kind, find in found.items() if kind in kinds for need in find()]
 
 
@@ -140,6 +152,17 @@ def _keys() -> Iterator[Attention]:
         assert ends is not None  # The query returns only API keys that expire.
         text = f"API key {marked(name)[:SAID]} expires on {ends.astimezone(UTC):%Y-%m-%d}"
         yield Attention(KEYS, f"key:{pk}:{ends.timestamp():.0f}", text, _page("apikey_change", pk))
+
+
+def _credentials() -> Iterator[Attention]:
+    since = clock.utcnow() - REFUSED_FOR
+    rows = Credential.objects.filter(last_error_at__gte=since).exclude(last_error="").order_by("name")
+    for pk, name, at in rows.values_list("pk", "name", "last_error_at")[:MOST]:
+        assert at is not None  # The query returns only credentials with an error.
+        # The key changes once a day, so that a credential is notified about at most once a day.
+        key = f"credential:{pk}:{at.astimezone(UTC):%Y-%m-%d}"
+        text = f"Another server refused the credential {marked(name)}"
+        yield Attention(CREDENTIALS, key, text, _page("credential_change", pk))
 
 
 def page_of_choices() -> str:

@@ -31,6 +31,7 @@ def fresh() -> Iterator[None]:
     """Forget what this process keeps of credentials."""
     yield
     services._opened.clear()
+    services._errors_at.clear()
     tokens._kept.clear()
 
 
@@ -343,3 +344,18 @@ def test_processes_share_one_token_request(api: WebApi, clean_redis: str, settin
     assert b"t1" not in stored
     assert SECRET.encode() not in stored
     assert 3_500_000 < left <= 3_540_000
+
+
+@stored
+def test_refusals_are_recorded_seldom_and_again_for_a_new_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = saved()
+    written: list[str] = []
+    monkeypatch.setattr(services, "later", lambda write, pk, *text: written.extend(text))
+    for status in (401, 401, 403, 403):
+        used()
+        asyncio.run(services.refused("shop", None, status))
+    assert [text[-4:-1] for text in written] == ["401", "403"]
+    save_credential(actor=None, credential=row, secret={"token": "new-token-0000"})
+    used()
+    asyncio.run(services.refused("shop", None, 403))
+    assert len(written) == 3

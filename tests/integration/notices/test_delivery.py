@@ -14,10 +14,11 @@ from django.conf import settings
 from django.contrib.auth.models import Permission
 from django.test import override_settings
 
+from mcp_app.credentials.services import save_credential
 from mcp_app.database import clock
-from mcp_app.models import ApiKey, AuditEvent, Call, Draft, NotificationChannel
+from mcp_app.models import ApiKey, AuditEvent, Call, Credential, Draft, NotificationChannel
 from mcp_app.notices import delivery
-from mcp_app.notices.attention import APPROVALS, DRAFTS, ERRORS, KEYS, STUCK
+from mcp_app.notices.attention import APPROVALS, CREDENTIALS, DRAFTS, ERRORS, KEYS, STUCK, present
 from mcp_app.notices.channels import choose
 from mcp_app.notices.delivery import send_test
 from tests.samples.admin_seed import Seed, undecided_call
@@ -259,6 +260,28 @@ def test_stuck_calls_and_expiring_keys_are_sent_once_to_permitted_users(
     assert f"https://mcp.example.com/admin/mcp_app/apikey/{seeded.key.pk}/change/" in text
     later()
     assert look() == 0
+
+
+def test_refused_credential_is_sent_once_a_day_until_it_is_replaced(box: Mailbox, seeded: Seed) -> None:
+    row = save_credential(
+        actor=None, name="shop", kind="bearer", secret={"token": "t"}, origins=["https://a.example"]
+    )
+    choose(user=seeded.root, way="email", kinds=[CREDENTIALS])
+    assert look() == 0
+    refused = Credential.objects.filter(pk=row.pk)
+    refused.update(last_error="A server refused it with status 401.", last_error_at=clock.utcnow())
+    assert look() == 1
+    [text] = box.texts
+    assert "Another server refused the credential shop" in text
+    assert f"https://mcp.example.com/admin/mcp_app/credential/{row.pk}/change/" in text
+    later()
+    assert look() == 0
+    refused.update(last_error_at=clock.utcnow() - timedelta(days=1, minutes=1))
+    assert present([CREDENTIALS]) == []
+    row.refresh_from_db()
+    save_credential(actor=None, credential=row, secret={"token": "new"})
+    row.refresh_from_db()
+    assert (row.last_error, row.last_error_at) == ("", None)
 
 
 def test_test_mail_is_sent_at_once_and_leaves_pending_tasks(box: Mailbox, decider: Any) -> None:
