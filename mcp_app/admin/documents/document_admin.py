@@ -24,6 +24,7 @@ from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.catalogue.documents import importing, storing, updating
 from mcp_app.catalogue.documents.tools import tools_of
 from mcp_app.catalogue.sources.http.openapi.reading import DocumentError
+from mcp_app.catalogue.sources.http.openapi.servers import servers_of
 from mcp_app.execution.background import documents
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiDocument
@@ -150,7 +151,8 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
     @object_button("select", "import")
     def select(self, request: HttpRequest, row: ApiDocument) -> HttpResponse:
         """Save drafts of the selected operations. A refused form is shown again as it was entered."""
-        form = SelectionForm(request.POST)
+        servers = servers_of(storing.document_of(row)) if row.content is not None else []
+        form = SelectionForm(request.POST, servers=servers)
         if not form.is_valid():
             for problems in form.errors.values():
                 self.message_user(request, marked(" ".join(map(str, problems))), messages.ERROR)
@@ -160,7 +162,13 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
         try:
             storing.save_choices(row=row, actor=request.user, server=given["server"], credentials=credentials)
             names = given["selection"]
-            done = importing.import_operations(row=row, keys=names, names=names, actor=request.user)
+            done = importing.import_operations(
+                row=row,
+                keys=names,
+                names=names,
+                content_types=given["content_types"],
+                actor=request.user,
+            )
         except (DocumentError, ValidationError) as error:
             self.message_user(request, f"Nothing was saved. {importing.reason_of(error)}", messages.ERROR)
             return self.row_page(request, row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -12,7 +13,7 @@ from mcp_app.admin.widgets import UploadWidget
 from mcp_app.catalogue.documents.fetching import content_of
 from mcp_app.catalogue.documents.importing import MAX_TOOLS
 from mcp_app.catalogue.sources.http.openapi.names import MAX_NAME
-from mcp_app.catalogue.sources.http.openapi.servers import problem_of
+from mcp_app.catalogue.sources.http.openapi.servers import Server, problem_of
 from mcp_app.models import ApiDocument
 
 OWN_SERVER = "own"
@@ -27,6 +28,11 @@ def read_selection(text: str) -> dict[str, str] | None:
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
         return None
     return found
+
+
+def values_of(data: Mapping[str, Any], number: int, server: Server) -> dict[str, str]:
+    """Return the entered values of the variables of a server."""
+    return {each.name: str(data.get(f"variable:{number}:{each.name}", "")) for each in server.variables}
 
 
 class FileForm(forms.Form):
@@ -78,6 +84,15 @@ class SelectionForm(forms.Form):
     server = forms.CharField(max_length=2_000)
     own_server = forms.CharField(required=False, max_length=2_000)
     plain_http = forms.BooleanField(required=False)
+    content_types = forms.CharField(required=False, max_length=2_000_000)
+
+    def __init__(self, *args: Any, servers: Sequence[Server] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.servers = servers
+
+    def clean_content_types(self) -> dict[str, str]:
+        """Return the chosen content types by operation key."""
+        return read_selection(self.cleaned_data["content_types"] or "{}") or {}
 
     def clean_selection(self) -> dict[str, str]:
         """Return the proposed or entered names by operation key."""
@@ -96,6 +111,13 @@ class SelectionForm(forms.Form):
         server = found.get("server", "")
         if server == OWN_SERVER:
             server = (found.get("own_server") or "").strip()
+        for number, each in enumerate(self.servers):
+            if each.variables and server == each.url:
+                try:
+                    server = each.filled(values_of(self.data, number, each))
+                except ValueError as error:
+                    raise ValidationError(f"Server: {error}") from None
+                break
         if problem := problem_of(server):
             raise ValidationError(f"Server: {problem}")
         if server.lower().startswith("http:") and not found.get("plain_http"):

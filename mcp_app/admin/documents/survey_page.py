@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from django.http import HttpRequest
 
-from mcp_app.admin.documents.forms import OWN_SERVER, read_selection
+from mcp_app.admin.documents.forms import OWN_SERVER, read_selection, values_of
 from mcp_app.catalogue.documents import storing
 from mcp_app.catalogue.documents.importing import waiting_drafts_of
 from mcp_app.catalogue.documents.packing import unpacked_survey
 from mcp_app.catalogue.documents.tools import drafts_of, tools_of
 from mcp_app.catalogue.schemas.client_rules import RULES
-from mcp_app.catalogue.sources.http.openapi.servers import origin_of, servers_of
+from mcp_app.catalogue.sources.http.openapi.servers import Server, origin_of, servers_of
 from mcp_app.catalogue.sources.http.openapi.survey import FEW, MANY_TOKENS, SurveyedOperation, proposed
 from mcp_app.credentials.services import USE
 from mcp_app.interface.text import marked
@@ -40,11 +40,15 @@ def context_of(request: HttpRequest, row: ApiDocument) -> dict[str, Any]:
         credentials = chosen_credentials(request)
         selection = read_selection(request.POST.get("selection", "")) or {}
         entered = {"selection": json.dumps(selection), "plain_http": "plain_http" in request.POST}
+        entered["content_types"] = json.dumps(read_selection(request.POST.get("content_types", "")) or {})
     converter = storing.converter_of(row, document)
     used = {name for each in unpacked_survey(row.survey) for name in each.security}
     return {
         **context,
-        "servers": servers,
+        "servers": [
+            {"server": each, "variables": _variables(request, number, each)}
+            for number, each in enumerate(servers)
+        ],
         "entered": entered,
         "chosen_server": picked,
         "own_server": own,
@@ -55,6 +59,19 @@ def context_of(request: HttpRequest, row: ApiDocument) -> dict[str, Any]:
         ],
         "credentials": _credentials(request, origin_of(chosen) if chosen else ""),
     }
+
+
+def _variables(request: HttpRequest, number: int, server: Server) -> list[dict[str, Any]]:
+    """Return the variables of a server with their field names and values."""
+    given = values_of(request.POST, number, server)
+    return [
+        {
+            "variable": each,
+            "field": f"variable:{number}:{each.name}",
+            "value": given.get(each.name) or each.default,
+        }
+        for each in server.variables
+    ]
 
 
 def operations_of(row: ApiDocument) -> dict[str, Any]:
@@ -89,6 +106,7 @@ def _shown(operation: SurveyedOperation, is_tool: bool, is_draft: bool) -> dict[
         "summary": marked(operation.summary),
         "deprecated": operation.deprecated,
         "body": marked(operation.body),
+        "bodies": [[kind, marked(kind)] for kind in operation.bodies],
         "security": [marked(name) for name in operation.security],
         "tokens": operation.tokens,
         "refused": marked(operation.refused),

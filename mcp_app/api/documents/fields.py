@@ -142,6 +142,7 @@ class OperationShown(serializers.Serializer[Any]):
     summary = serializers.CharField()
     deprecated = serializers.BooleanField()
     body = serializers.CharField(help_text="The content type of the body, or empty.")
+    bodies = serializers.ListField(child=serializers.CharField(), help_text="All content types of the body.")
     security = serializers.ListField(child=serializers.CharField())
     tokens = serializers.IntegerField(help_text="The estimated tokens of its tool in `tools/list`.")
     refused = serializers.CharField(help_text="The reason why it cannot become a tool, or empty.")
@@ -185,6 +186,11 @@ class ImportInput(InputSerializer):
         child=serializers.CharField(max_length=128),
         default=dict,
         help_text="Names of tools by operation key, in place of the proposed ones.",
+    )
+    content_types = serializers.DictField(
+        child=serializers.CharField(max_length=200),
+        default=dict,
+        help_text="Content types of bodies by operation key. The default is JSON, if the operation has it.",
     )
     server = serializers.CharField(
         required=False,

@@ -132,7 +132,12 @@ class DocumentViews(ApiViewSet):
         choices = {name: given[name] for name in ("server", "credentials") if name in given}
         storing.save_choices(row=row, actor=request.user, **choices)
         done = importing.import_operations(
-            row=row, keys=keys, actor=request.user, names=given["names"], publish=given["publish"]
+            row=row,
+            keys=keys,
+            actor=request.user,
+            names=given["names"],
+            content_types=given["content_types"],
+            publish=given["publish"],
         )
         drafts = [draft.key for draft in done.drafts]
         shown = {"published": done.published, "skipped": done.skipped, "revision": done.revision}

@@ -39,12 +39,13 @@ def import_operations(
     keys: Iterable[str],
     actor: Any,
     names: Mapping[str, str] | None = None,
+    content_types: Mapping[str, str] | None = None,
     publish: bool = False,
 ) -> Imported:
-    """Import operations of a document. ``names`` replaces proposed names by operation key.
+    """Import operations of a document.
 
-    An operation that cannot be imported is skipped with a reason. Raises DocumentError if the document has no
-    usable server.
+    ``names`` replaces proposed names by operation key, and ``content_types`` the types of bodies. Operations
+    that cannot be imported are skipped with a reason. Raises DocumentError without a usable server.
     """
     chosen = list(dict.fromkeys(keys))
     if len(chosen) > MAX_TOOLS:
@@ -53,6 +54,7 @@ def import_operations(
         )
     document = document_of(row)
     converter = converter_of(row, document)
+    converter.content_types = dict(content_types or {})
     _check_server(row, converter)
     outcome = Imported()
     with transaction.atomic():

@@ -40,8 +40,11 @@ def packed_survey(operations: Iterable[SurveyedOperation]) -> bytes:
 def unpacked_survey(data: bytes | memoryview | None) -> list[SurveyedOperation]:
     """Return a stored survey."""
     rows = unpacked(data) if data is not None else []
-    lists = ("tags", "security", "notes")
-    return [SurveyedOperation(**{**row, **{name: tuple(row[name]) for name in lists}}) for row in rows]
+    # Surveys that an earlier version has stored have no bodies.
+    lists = ("tags", "security", "notes", "bodies")
+    return [
+        SurveyedOperation(**{**row, **{name: tuple(row.get(name, ())) for name in lists}}) for row in rows
+    ]
 
 
 def packed(value: Any) -> bytes:

@@ -48,6 +48,12 @@ def request_of(tool: Tool) -> dict[str, Any]:
     return dict(tool.request or {})
 
 
+def content_type_of(tool: Tool) -> str:
+    """Return the content type of the body that a tool sends, or ""."""
+    body = request_of(tool).get("body")
+    return str(body.get("content_type", "")) if isinstance(body, dict) else ""
+
+
 def values_of(row: ApiDocument, tool: ConvertedTool) -> dict[str, Any]:
     """Return the values of the columns of a new tool."""
     return {

@@ -16,6 +16,7 @@ from mcp_app.catalogue.documents.tools import (
     PARTS,
     TEXTS,
     UPDATE_OF,
+    content_type_of,
     determined,
     digests,
     known_digests,
@@ -84,6 +85,8 @@ def planned(row: ApiDocument) -> UpdatePlan:
     document = newer_of(row) or current
     converter = converter_of(row, document)
     tools = tools_of(row)
+    # The chosen content types stay, as long as the operation has them.
+    converter.content_types = {key: content_type_of(tool) for key, tool in tools.items()}
     waiting = set(
         Draft.objects.filter(kind=Tool.KIND, entry_id__in=[tool.pk for tool in tools.values()]).values_list(
             "entry_id", flat=True

@@ -11,6 +11,8 @@ function openOperations() {
   const field = (name) => document.getElementById(`mcp-op-${name}`);
   const list = at("list");
   const names = new Map();
+  // Chosen content types by key, of operations whose body can have several.
+  const types = new Map();
   let operations = [];
   let shown = [];
   let byKey = new Map();
@@ -54,6 +56,7 @@ function openOperations() {
       selected.add(key);
       if (name) names.set(key, name);
     }
+    for (const [key, type] of Object.entries(JSON.parse(at("types").value || "{}"))) types.set(key, type);
     options(field("method"), operations.map((each) => each.method));
     options(field("tag"), operations.flatMap((each) => each.tags));
     page.dataset.loaded = "1";
@@ -152,6 +155,11 @@ function openOperations() {
     const name = field("name");
     name.value = names.get(each.key) ?? each.name;
     name.disabled = !isUsable(each);
+    const body = field("body");
+    at("body").hidden = each.bodies.length < 2;
+    body.replaceChildren(...each.bodies.map(([type, text]) => new Option(text, type)));
+    body.value = types.get(each.key) ?? each.body;
+    body.disabled = !isUsable(each);
     const notes = each.refused ? [each.refused] : each.notes;
     at("notes").replaceChildren(
       ...notes.map((note) => {
@@ -205,10 +213,14 @@ function openOperations() {
   }
 
   function plainHttp() {
-    const picked = page.querySelector("input[name=server]:checked")?.value ?? "";
+    const radio = page.querySelector("input[name=server]:checked");
+    const picked = radio?.value ?? "";
     const own = at("own");
     const url = picked === "own" ? own.value : picked;
-    at("http").hidden = !url.toLowerCase().startsWith("http:");
+    // The scheme may be a variable of the server.
+    const variables = [...page.querySelectorAll(`[name^="variable:${radio?.dataset.server}:"]`)];
+    const isPlain = url.toLowerCase().startsWith("http:") || variables.some((each) => each.value === "http");
+    at("http").hidden = !isPlain;
   }
 
   function listen() {
@@ -250,6 +262,10 @@ function openOperations() {
       names.set(shown[active].key, event.target.value);
       total();
     });
+    field("body").addEventListener("change", (event) => {
+      types.set(shown[active].key, event.target.value);
+      at("types").value = JSON.stringify(Object.fromEntries(types));
+    });
     at("all").addEventListener("click", selectAll);
     at("none").addEventListener("click", () => {
       selected.clear();
@@ -257,7 +273,7 @@ function openOperations() {
       total();
     });
     if (at("own")) {
-      for (const each of page.querySelectorAll("input[name=server], [data-op-own]")) {
+      for (const each of page.querySelectorAll("input[name=server], [data-op-own], [name^='variable:']")) {
         each.addEventListener("input", plainHttp);
       }
       at("own").addEventListener("input", () => {

@@ -15,7 +15,7 @@ from mcp_app.catalogue.documents import importing, storing
 from mcp_app.execution.background import celery
 from mcp_app.execution.background.celery import BrokerUnavailable
 from mcp_app.models import ApiDocument, Draft, Tool
-from tests.integration.catalogue.test_openapi_import import PATHS, changed_paths, data
+from tests.integration.catalogue.test_openapi_import import PATHS, SEVERAL, changed_paths, data
 
 pytestmark = pytest.mark.django_db
 IMPORT = "admin:mcp_app_apidocument_import"
@@ -262,3 +262,37 @@ def test_texts_of_documents_are_marked_on_pages(admin_client: Client) -> None:
     assert "<i>" not in page
     assert "\u202e" not in page
     assert PATHS
+
+
+VARIABLES = {"region": {"enum": ["eu", "us"], "default": "eu"}, "scheme": {"enum": ["https", "http"]}}
+
+
+@pytest.mark.requirement("INT-28")
+def test_values_of_server_variables_are_chosen(admin_client: Client) -> None:
+    servers = [
+        {"url": "https://plain.example"},
+        {"url": "{scheme}://{region}.example.com", "variables": VARIABLES},
+    ]
+    row = storing.receive(data=data(servers=servers), actor=None, prefix="shop")
+    page = admin_client.get(url("change", row)).content.decode()
+    assert 'name="variable:1:region"' in page
+    chosen = {"server": "{scheme}://eu.example.com", "variable:1:region": "us", "variable:1:scheme": "http"}
+    assert "not encrypted" in messages_of(select(admin_client, row, **chosen))
+    assert "choose one of" in messages_of(
+        select(admin_client, row, **{**chosen, "variable:1:region": "mars"})
+    )
+    assert not Draft.objects.exists()
+    select(admin_client, row, **{**chosen, "variable:1:scheme": "https"})
+    row.refresh_from_db()
+    assert row.server == "https://us.example.com"
+    assert {draft.values["request"]["origin"] for draft in Draft.objects.all()} == {row.server}
+    assert admin_client.get(url("change", row)).context["own_server"] == row.server
+
+
+def test_content_type_of_an_operation_is_chosen_on_the_page(admin_client: Client) -> None:
+    row = storing.receive(data=data(SEVERAL), actor=None, prefix="shop")
+    (shown,) = admin_client.get(url("operations", row)).json()["operations"]
+    assert (shown["body"], len(shown["bodies"])) == ("application/json", 3)
+    types = json.dumps({"POST /notes": "text/plain"})
+    select(admin_client, row, selection='{"POST /notes": ""}', content_types=types)
+    assert Draft.objects.get().values["request"]["body"]["content_type"] == "text/plain"

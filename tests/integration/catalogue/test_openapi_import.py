@@ -293,3 +293,39 @@ def test_documents_that_never_arrive_take_the_time_of_one(
         row = storing.receive(data=data({**PATHS, **paths}), actor=None, url=f"{api.origin}/openapi.json")
         assert len(api.requests) == 1
     assert row.operations == 4
+
+
+SEVERAL: dict[str, Any] = {
+    "/notes": {
+        "post": {
+            "operationId": "addNote",
+            "requestBody": {
+                "content": {
+                    "text/plain": {"schema": TEXT},
+                    "application/x-www-form-urlencoded": {
+                        "schema": {"type": "object", "properties": {"a": TEXT}}
+                    },
+                    "application/json": {"schema": {"type": "object", "properties": {"b": TEXT}}},
+                }
+            },
+        }
+    }
+}
+
+
+def test_content_type_is_chosen_stated_and_kept_by_updates() -> None:
+    row = storing.receive(data=data(SEVERAL), actor=None, prefix="shop")
+    (surveyed,) = storing.packing.unpacked_survey(row.survey)
+    assert (surveyed.body, len(surveyed.bodies)) == ("application/json", 3)
+    assert "application/json is sent" in " ".join(surveyed.notes)
+    form = "application/x-www-form-urlencoded"
+    key = "POST /notes"
+    importing.import_operations(row=row, keys=[key], actor=None, content_types={key: form})
+    importing.publish_imported(row=row, actor=None)
+    tool = Tool.objects.get()
+    assert (tool.request["body"]["mode"], list(tool.input_schema["properties"])) == ("form", ["a"])
+    assert updating.planned(row).changes == []
+    paths = json.loads(json.dumps(SEVERAL))
+    paths["/notes"]["post"]["summary"] = "Add a note"
+    (change,) = newer(row, paths).changes
+    assert {part.name for part in change.parts} == {"title", "description"}

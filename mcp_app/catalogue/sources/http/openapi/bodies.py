@@ -50,8 +50,11 @@ class Body:
         return {**found, "encoding": dict(self.encoding)} if self.encoding else found
 
 
-def body_of(document: Document, place: Place, notes: list[Note]) -> Body | None:
-    """Return the body of an operation, or None. Raises Unconvertible."""
+def body_of(document: Document, place: Place, notes: list[Note], wanted: str = "") -> Body | None:
+    """Return the body of an operation, or None. Raises Unconvertible.
+
+    ``wanted`` is the content type to send, if the operation has it.
+    """
     pointer = f"{place.pointer}/requestBody"
     given = place.operation.get("requestBody")
     if given is None:
@@ -63,7 +66,9 @@ def body_of(document: Document, place: Place, notes: list[Note]) -> Body | None:
     content = solved.get("content") if isinstance(solved, dict) else None
     if not isinstance(content, dict) or not content:
         return None
-    kind = chosen(content)
+    kind = chosen(content, wanted)
+    if len(content) > 1:
+        notes.append(Note(pointer, f"Of the content types {', '.join(content)[:300]}, {kind[:100]} is sent"))
     media = content[kind] if isinstance(content[kind], dict) else {}
     if place.method in ("GET", "HEAD", "TRACE"):
         schema = media.get("schema")
@@ -75,8 +80,13 @@ def body_of(document: Document, place: Place, notes: list[Note]) -> Body | None:
     return _body(document, kind, media, f"{home}/schema", required, notes)
 
 
-def chosen(content: Mapping[str, Any]) -> str:
-    """Return the content type to send: JSON before forms before text before anything else."""
+def chosen(content: Mapping[str, Any], wanted: str = "") -> str:
+    """Return the content type to send: JSON before forms before text before anything else.
+
+    ``wanted`` comes first, if it is among them.
+    """
+    if found := [kind for kind in content if wanted and _plain(kind) == _plain(wanted)]:
+        return found[0]
     return min(content, key=lambda kind: (_rank(_plain(kind)), [*content].index(kind)))
 
 

@@ -64,7 +64,8 @@ class ConvertedTool:
 class Converter:
     """The conversion of operations of one document for one server.
 
-    ``credentials`` are the names of stored credentials by security scheme.
+    ``credentials`` are the names of stored credentials by security scheme, and ``content_types`` the types of
+    bodies by operation key.
     """
 
     def __init__(
@@ -74,11 +75,13 @@ class Converter:
         server: Server | None = None,
         credentials: Mapping[str, str] | None = None,
         prefix: str = "",
+        content_types: Mapping[str, str] | None = None,
     ) -> None:
         self.document = document
         self.server = server or servers_of(document)[0]
         self.credentials = dict(credentials or {})
         self.prefix = prefix
+        self.content_types = dict(content_types or {})
         self.schemas = Schemas(document)
 
     @cached_property
@@ -116,7 +119,7 @@ class Converter:
             raise Unconvertible(place.pointer, "TRACE requests are not sent")
         notes: list[Note] = []
         parameters = parameters_of(self.document, place, self.filled, notes)
-        body = body_of(self.document, place, notes)
+        body = body_of(self.document, place, notes, self.content_types.get(key, ""))
         arguments = _Arguments(self.schemas, parameters, body)
         schema, more, is_recursive = arguments.schema(place.pointer)
         request = self._request(place, arguments, notes)
@@ -158,13 +161,15 @@ class Converter:
         if any("json" in kind.lower() for kind in _produced(self.document, place)):
             found["headers"] = {"Accept": "application/json"}
         requirements = security.requirements_of(self.document, place)
-        wanted = security.needed(requirements, self.schemes)
-        given = [self.credentials[name] for name in wanted if self.credentials.get(name)]
-        if given:
-            found["credential"] = given[0]
-        if len(wanted) > 1:
-            listed = " and ".join(wanted)
-            notes.append(Note(place.pointer, f"It needs {listed}: one credential has to hold all headers"))
+        wanted = security.needed(requirements, self.schemes, self.credentials)
+        given = {self.credentials.get(name, "") for name in wanted}
+        if credential := next(iter(given), "") if len(given) == 1 else "":
+            found["credential"] = credential
+        if len(wanted) > 1 and not credential:
+            hint = security.together(wanted, self.schemes)
+            if any(given):
+                raise Unconvertible(place.pointer, hint)
+            notes.append(Note(place.pointer, hint))
         for name in wanted:
             scheme = self.schemes.get(name)
             if scheme is None or not scheme.kind:

@@ -53,13 +53,32 @@ def requirements_of(document: Document, place: Place) -> list[tuple[str, ...]]:
     return found or [()]
 
 
-def needed(requirements: list[tuple[str, ...]], schemes: Mapping[str, Scheme]) -> tuple[str, ...]:
-    """Return the first alternative that credentials can satisfy, or else the first one.
+def needed(
+    requirements: list[tuple[str, ...]], schemes: Mapping[str, Scheme], given: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Return the alternative to use: the first one for whose schemes ``given`` has a credential.
 
-    Alternatives with a credential come before the empty one, because most APIs answer more with a credential.
+    Otherwise, return the first one that credentials can satisfy, or else the first one. Alternatives with a
+    credential come before the empty one, because most APIs answer more with a credential.
     """
+    known = given or {}
+    if found := [each for each in requirements if each and all(known.get(name) for name in each)]:
+        return found[0]
     usable = [each for each in requirements if all(name in schemes and schemes[name].kind for name in each)]
     return next((each for each in usable if each), next(iter(usable), requirements[0]))
+
+
+def together(wanted: tuple[str, ...], schemes: Mapping[str, Scheme]) -> str:
+    """Return the way to satisfy several schemes together, or the reason why this is impossible."""
+    listed = " and ".join(wanted)[:300]
+    elsewhere = [each for name in wanted if (each := schemes.get(name)) and each.place in ("query", "cookie")]
+    if elsewhere:
+        place = f"{elsewhere[0].name[:100]} is sent in the {elsewhere[0].place}"
+        return f"It needs {listed} together. A tool sends one credential, and {place}, so this cannot be sent"
+    return (
+        f"It needs {listed} together. A tool sends one credential: store all headers in one of the kind "
+        "'headers', and choose it for each"
+    )
 
 
 def filled_parameters(schemes: Mapping[str, Scheme]) -> frozenset[tuple[str, str]]:

@@ -12,6 +12,7 @@ from mcp_app.catalogue.sources.http.openapi.reading import Document
 
 MAX_SERVERS: Final = 50
 _VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
+_VALUE: Final = re.compile(r"[A-Za-z0-9._~:/%-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +27,29 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server of a document. ``problem`` is the reason why its address cannot be used as it is, or ""."""
+    """A server of a document. ``problem`` is the reason why its address cannot be used as it is, or "".
+
+    ``home`` is the address of the document, for relative addresses.
+    """
 
     template: str
     url: str
     description: str = ""
     variables: tuple[Variable, ...] = ()
     problem: str = ""
+    home: str = ""
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """Return the address with other values of its variables. Raises ValueError for an unknown value."""
+        address = self.template
+        for each in self.variables:
+            value = values.get(each.name) or each.default
+            if each.choices and value not in each.choices:
+                raise ValueError(f"{each.name}: choose one of {', '.join(each.choices)[:300]}.")
+            if not _VALUE.fullmatch(value):
+                raise ValueError(f"{each.name}: enter a value without spaces and special characters.")
+            address = address.replace(f"{{{each.name}}}", value)
+        return urljoin(self.home, address) if self.home else address
 
     @property
     def origin(self) -> str:
@@ -100,7 +117,9 @@ def _server(document: Document, given: Mapping[str, Any]) -> Server:
         url = urljoin(document.url, filled) if document.url else filled
     except ValueError:
         url = filled  # ``problem_of`` names the problem.
-    return Server(template, url, str(given.get("description") or "")[:200], variables, problem_of(url))
+    return Server(
+        template, url, str(given.get("description") or "")[:200], variables, problem_of(url), document.url
+    )
 
 
 def _variable(name: str, given: Any) -> Variable:

@@ -18,6 +18,7 @@ from mcp_app.catalogue.sources.http.openapi.reading import Document, Place
 FEW: Final = 40
 MANY_TOKENS: Final = 15_000
 _EVERY: Final = 100
+_MAX_BODIES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class SurveyedOperation:
     refused: str
     notes: tuple[str, ...]
     recursive: bool
+    bodies: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -96,19 +98,21 @@ def _surveyed(converter: Converter, key: str, place: Place, twice: frozenset[str
         summary=texts_of(place)[0],
         deprecated=operation.get("deprecated") is True,
         disabled=isinstance(hint, dict) and hint.get("disabled") is True,
-        body=_body(converter.document, place),
-        security=security.needed(requirements, converter.schemes),
+        body=chosen(bodies) if (bodies := _bodies(converter.document, place)) else "",
+        security=security.needed(requirements, converter.schemes, converter.credentials),
         size=size,
         refused=refused,
         notes=tuple(notes),
         recursive=recursive,
+        bodies=tuple(bodies)[:_MAX_BODIES],
     )
 
 
-def _body(document: Document, place: Place) -> str:
+def _bodies(document: Document, place: Place) -> dict[str, None]:
+    """Return the content types of an operation's body."""
     try:
         solved = document.solved(place.operation.get("requestBody"))
     except KeyError:
-        return ""
+        return {}
     content = solved.get("content") if isinstance(solved, dict) else None
-    return chosen(content) if isinstance(content, dict) and content else ""
+    return dict.fromkeys(content) if isinstance(content, dict) else {}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mcp_app.catalogue.sources.http.openapi.faults import Unconvertible
 from mcp_app.catalogue.sources.http.openapi.security import needed, requirements_of, schemes_of
 from mcp_app.catalogue.sources.http.openapi.servers import servers_of, typed_server
 from tests.unit.catalogue.sources.http.openapi.documents import ADDRESS, converter, document
@@ -126,3 +127,79 @@ def test_security_sets_the_credential_and_is_never_an_argument() -> None:
 def test_unknown_and_combined_security_is_noted(security: Any, note: str) -> None:
     made = converter({"security": [security]}, components={"securitySchemes": SCHEMES})
     assert note in " ".join(each.text for each in made.tool("POST /x").notes)
+
+
+SEVERAL = {
+    "first": {"type": "http", "scheme": "bearer"},
+    "second": {"type": "apiKey", "in": "header", "name": "X-App"},
+    "third": {"type": "apiKey", "in": "query", "name": "app"},
+}
+
+
+@pytest.mark.parametrize(
+    ("security", "given", "credential"),
+    [
+        ([{"first": []}, {"second": []}], {"second": "b"}, "b"),
+        ([{"first": []}, {"second": []}], {"first": "a", "second": "b"}, "a"),
+        ([{"first": [], "second": []}, {"third": []}], {"third": "c"}, "c"),
+        ([{"first": [], "second": []}], {"first": "a", "second": "a"}, "a"),
+        ([{"first": [], "second": []}], {}, None),
+        ([{}, {"third": []}], {}, None),
+    ],
+)
+def test_alternative_with_chosen_credentials_is_used(
+    security: Any, given: dict[str, str], credential: str | None
+) -> None:
+    found = converter({"security": security}, components={"securitySchemes": SEVERAL})
+    found.credentials = given
+    (key,) = found.document.places
+    assert found.tool(key).request.get("credential") == credential
+
+
+@pytest.mark.parametrize(
+    ("security", "given", "reason"),
+    [
+        ({"first": [], "second": []}, {"first": "a", "second": "b"}, "store all headers in one"),
+        ({"first": [], "second": []}, {"first": "a"}, "store all headers in one"),
+        ({"first": [], "third": []}, {"first": "a", "third": "c"}, "third is sent in the query"),
+    ],
+)
+def test_several_credentials_together_are_refused_with_the_way_out(
+    security: Any, given: dict[str, str], reason: str
+) -> None:
+    found = converter({"security": [security]}, components={"securitySchemes": SEVERAL})
+    (key,) = found.document.places
+    assert any("together" in note.text for note in found.tool(key).notes)
+    found.credentials = given
+    with pytest.raises(Unconvertible, match=reason):
+        found.tool(key)
+
+
+REGIONS = {"region": {"enum": ["eu", "us"], "default": "eu"}, "version": {"default": "v1"}}
+
+
+@pytest.mark.requirement("INT-28")
+@pytest.mark.parametrize(
+    ("url", "values", "filled"),
+    [
+        ("https://{region}.example.com/{version}", {}, "https://eu.example.com/v1"),
+        (
+            "https://{region}.example.com/{version}",
+            {"region": "us", "version": "2"},
+            "https://us.example.com/2",
+        ),
+        ("/{version}/x", {"version": "v3"}, "https://docs.example.com/v3/x"),
+    ],
+)
+def test_variables_of_a_server_are_chosen(url: str, values: dict[str, str], filled: str) -> None:
+    (server,) = servers_of(document(url=ADDRESS, servers=[{"url": url, "variables": REGIONS}]))
+    assert server.filled(values) == filled
+
+
+@pytest.mark.parametrize(
+    "values", [{"region": "mars"}, {"version": "a b"}, {"version": "x?y"}, {"version": "@b"}]
+)
+def test_values_outside_a_variable_are_refused(values: dict[str, str]) -> None:
+    (server,) = servers_of(document(servers=[{"url": "https://{region}.a/{version}", "variables": REGIONS}]))
+    with pytest.raises(ValueError, match=next(iter(values))):
+        server.filled(values)
