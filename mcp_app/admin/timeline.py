@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from django import forms
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
@@ -91,6 +92,8 @@ class Failure:
 class TimelineRow:
     """A message for display, with its request and answer side by side. ``said`` is its summary.
 
+    ``day`` is the date of the message if the message above has another date, except for today's date.
+
     A notification of many sessions is one row: ``notified`` is their number, and ``each_url`` the address of
     all its messages.
     """
@@ -101,6 +104,7 @@ class TimelineRow:
     said: str
     notified: int = 0
     each_url: str = ""
+    day: str = ""
 
     @property
     def asked(self) -> str:
@@ -271,6 +275,17 @@ def row(message: Message, limit: int = SHOWN_CHARACTERS, others: Sequence[Messag
     return replace(shown, notified=sessions, each_url=url)
 
 
+def dated(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
+    """Return rows in the order of a page, with a day where the date changes."""
+    today = before = timezone.localdate()
+    found = []
+    for each in rows:
+        day = timezone.localtime(each.message.at).date()
+        found.append(replace(each, day=f"{day}") if day not in (before, today) else each)
+        before = day
+    return found
+
+
 def filters_of(query: Any) -> Timeline:
     """Return the filters in ``query`` (a QueryDict) without any rows, for the live log."""
     return Timeline(TimelineForm(query), [], newest_first=True, newer=None, older=None, filtered=False)
@@ -317,7 +332,7 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
     counted = tally(asked, found if newest_first else None) if first and filtered else None
     return Timeline(
         form,
-        [row(message, others=groups.get(message.pk, ())) for message in in_time],
+        dated([row(message, others=groups.get(message.pk, ())) for message in in_time]),
         newest_first,
         newer=None if newer is None else urlencode({**kept, "after": newer}),
         older=None if older is None else urlencode({**kept, "before": older}),

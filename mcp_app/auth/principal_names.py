@@ -31,6 +31,11 @@ class CallerName(NamedTuple):
     is_known: bool = True
     is_bench: bool = False
 
+    @property
+    def without_credential(self) -> str:
+        """The name without that of the credential."""
+        return str(self._replace(credential="")) if self.credential else str(self)
+
     def __str__(self) -> str:
         name = f"{self.actor} as {self.user}" if self.actor else self.user
         name += f"{BETWEEN}{self.credential}" if self.credential else ""
@@ -91,6 +96,8 @@ def _names(model: Any, keys: set[str]) -> dict[str, str]:
 
 
 def _usernames(keys: set[str]) -> dict[str, _Person]:
+    if not keys:
+        return {}
     model = get_user_model()
     known = model._default_manager.filter(**_among(model, [key for key in keys if _is_key(model, key)]))
     # Columns are read instead of model instances, because a search reads a thousand rows per keystroke.

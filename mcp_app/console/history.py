@@ -16,7 +16,7 @@ import orjson
 from django.db.models import QuerySet
 
 from mcp_app import conf
-from mcp_app.console.line import Line, LinePosition, line_of, lines_of, unanswered_lines
+from mcp_app.console.line import COLUMNS, Line, LinePosition, line_of, lines_of, stored_line, unanswered_lines
 from mcp_app.interface.clients import client_names
 from mcp_app.message_log.pages import between
 from mcp_app.message_log.search.language import Search
@@ -69,9 +69,10 @@ def before(search: Search, session: str, pk: int | None) -> History:
         base = base.filter(pk__lt=pk)
     floor = _floor(base) if _reads_rows(search, session) else None
     found = search.narrow(base if floor is None else base.filter(pk__gte=floor))
-    rows = list(found.order_by("-pk")[: PAGE + 1])
-    older = rows[PAGE - 1].pk if len(rows) > PAGE else floor
-    return History([line_of(row) for row in reversed(rows[:PAGE])], older)
+    # Columns are read instead of model instances, which are slow to create.
+    rows = list(found.order_by("-pk").values_list(*COLUMNS)[: PAGE + 1])
+    lines = [stored_line(row) for row in reversed(rows[:PAGE])]
+    return History(lines, lines[0].pk if len(rows) > PAGE else floor)
 
 
 def around(search: Search, session: str, key: str) -> History | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 import orjson
 
 from mcp_app.auth.principal_names import CallerName
 from mcp_app.interface.summary import asked_name, summary
-from mcp_app.interface.text import marked
+from mcp_app.interface.text import has_hidden_in_line, marked
 from mcp_app.message_log.pending import RequestKey, key_of, unanswered
 from mcp_app.models import Message
 from mcp_app.observability.redaction import MARK
@@ -141,28 +142,32 @@ class Line:
 
     def row(self) -> dict[str, Any]:
         """Return the row of the message list. Hidden characters are marked in every text (S11)."""
+        texts = {
+            "session": self.session or "",
+            "who": self.principal,
+            "user": self.caller.without_credential if self.caller else self.principal,
+            "credential": self.caller.credential if self.caller else "",
+            "client": self.client[:60],
+            "asked": asked_name(self.method, self.target, self.payload),
+            "kind": self.kind,
+            "method": self.method,
+            "id": self.request_id,
+            "target": self.target,
+            "status": self.outcome,
+            "refusal": self.refusal,
+            "process": self.process,
+            "summary": summary(self.kind, self.method, self.payload, self.answer, self.outcome),
+        }
+        # Hardly any line has a hidden character, and one look at all texts is the cheapest.
+        if has_hidden_in_line(" ".join(texts.values())):
+            texts = {name: marked(text) for name, text in texts.items()}
         return {
+            **texts,
             "key": self.key,
-            "session": marked(self.session or ""),
-            "who": marked(self.principal),
-            "user": marked(str(self.caller._replace(credential="")))
-            if self.caller
-            else marked(self.principal),
-            "credential": marked(self.caller.credential) if self.caller else "",
-            "client": marked(self.client[:60]),
             "tool": self.tool,
-            "asked": marked(asked_name(self.method, self.target, self.payload)),
             "at": self.at * 1000,
             "dir": "in" if self.direction == Message.Direction.IN else "out",
-            "kind": marked(self.kind),
-            "method": marked(self.method),
-            "id": marked(self.request_id),
-            "target": marked(self.target),
-            "status": marked(self.outcome),
-            "refusal": marked(self.refusal),
             "ms": self.ms,
-            "process": marked(self.process),
-            "summary": marked(summary(self.kind, self.method, self.payload, self.answer, self.outcome)),
             "size": len(self.payload) + len(self.answer),
             "redacted": MARK in self.payload or MARK in self.answer or MARK in self.target,
             "skipped": self.skipped,
@@ -192,31 +197,34 @@ def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
         )
 
 
+# The columns of a stored message in a line: its fields, then the values beside them.
+COLUMNS: Final = (
+    "session_id", "principal", "at", "direction", "kind", "method", "request_id", "target", "payload",
+    "answer", "outcome", "duration_ms", "process", "position", "pk", "skipped", "refusal", "incident",
+    "exception",
+)  # fmt: skip
+_AT: Final = COLUMNS.index("at")
+_values = attrgetter(*COLUMNS)
+
+
 def line_of(message: Message) -> Line:
     """Return the line of a stored message."""
-    fields = [
-        message.session_id,
-        message.principal,
-        message.at.timestamp(),
-        message.direction,
-        message.kind,
-        message.method,
-        message.request_id,
-        message.target,
-        message.payload,
-        message.answer,
-        message.outcome,
-        message.duration_ms,
-    ]
+    return stored_line(_values(message))
+
+
+def stored_line(values: tuple[Any, ...]) -> Line:
+    """Return the line of a stored message, given the values of ``COLUMNS``."""
+    *fields, process, position, pk, skipped, refusal, incident, exception = values
+    fields[_AT] = fields[_AT].timestamp()
     return Line(
         fields,
-        process=message.process,
-        position=message.position,
-        pk=message.pk,
-        skipped=message.skipped,
-        refusal=message.refusal or "",
-        incident=message.incident or "",
-        exception=message.exception,
+        process=process,
+        position=position,
+        pk=pk,
+        skipped=skipped,
+        refusal=refusal or "",
+        incident=incident or "",
+        exception=exception,
     )
 
 

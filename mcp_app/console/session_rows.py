@@ -101,7 +101,7 @@ def _row(
         "client": marked(client.strip()[:120] or "(no name)"),
         "version": marked(version),
         "who": marked(principal),
-        "user": marked(str(name._replace(credential=""))) if name else marked(principal),
+        "user": marked(name.without_credential) if name else marked(principal),
         "credential": marked(name.credential) if name else "",
         "address": marked(address),
         "created": created,

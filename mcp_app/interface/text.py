@@ -42,6 +42,11 @@ def has_hidden(text: str) -> bool:
     return _IN_BLOCK.search(text) is not None
 
 
+def has_hidden_in_line(text: str) -> bool:
+    """Return True if ``marked`` would change a text."""
+    return _IN_LINE.search(text) is not None
+
+
 def replace_hidden(text: str, write: Callable[[str], str]) -> str:
     """Return a text of several lines. ``write`` returns the replacement for each hidden character."""
     return _IN_BLOCK.sub(lambda match: write(match[1]), text)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django import template
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 register = template.Library()
@@ -29,7 +30,12 @@ def ago(at: datetime) -> SafeString:
 
 
 @register.filter
-def clock(at: datetime) -> str:
-    """Return the time of day with milliseconds, in the current time zone."""
+def clock(at: datetime) -> SafeString:
+    """Return the time of day with milliseconds as HTML, with date and time zone as tooltip."""
     local = timezone.localtime(at)
-    return f"{local:%H:%M:%S}.{local.microsecond // 1_000:03d}"
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        local.isoformat(),
+        f"{local:%Y-%m-%d %H:%M:%S %Z}",
+        f"{local:%H:%M:%S}.{local.microsecond // 1_000:03d}",
+    )

@@ -17,7 +17,7 @@ from mcp_app.admin.charts import Chart, bars, ceiling, touches
 from mcp_app.admin.figures.page import ViewChoice
 from mcp_app.admin.figures.triage import STATES
 from mcp_app.admin.markup import number_text
-from mcp_app.admin.timeline import Failure, TimelineRow, row
+from mcp_app.admin.timeline import Failure, TimelineRow, dated, row
 from mcp_app.database import clock
 from mcp_app.message_log.counts.error_groups import LAST_SEEN, messages_of, new_since
 from mcp_app.message_log.rollups import HOUR
@@ -204,7 +204,7 @@ def error_page(group: ErrorGroup) -> ErrorPage:
     found = Message.objects.in_bulk(ids)
     asked = {"method": group.method, "outcome": group.outcome, "target": group.tool}
     log = f"{reverse('admin:mcp_app_message_changelist')}?{urlencode({k: v for k, v in asked.items() if v})}"
-    messages = [row(found[pk]) for pk in ids if pk in found]
+    messages = dated([row(found[pk]) for pk in ids if pk in found])
     return ErrorPage(_group(group, hours, now), _chart(hours, now, log), messages, log)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django import forms
 
+from mcp_app.admin.log.renderer import FieldRenderer
 from mcp_app.admin.markup import in_utc, written
 from mcp_app.message_log.pages import ANSWERED, FAILED, TEXT_WINDOW
 from mcp_app.message_log.search.language import LONGEST, parse, term_of
@@ -54,6 +55,8 @@ class ZonedField(forms.Field):
 
 class TimelineForm(forms.Form):
     """The filters of the log. All of them are optional."""
+
+    default_renderer = FieldRenderer
 
     q = forms.CharField(
         required=False, max_length=LONGEST, label="Search", widget=forms.TextInput({"type": "search"})
