@@ -112,7 +112,7 @@ def _stills(page: Page, base: str, claude: Mcp, cursor: Mcp) -> None:
     _keep(page, "first-page")
     go("/admin/mcp_app/tool/")
     _keep(page, "tools")
-    page.locator("#result_list a", has_text="count").first.click()
+    page.locator("#result_list").get_by_role("link", name="count", exact=True).first.click()
     page.wait_for_function(DRAWN)
     _keep(page, "tool-form")
     go("/admin/mcp_app/tool/")

@@ -103,7 +103,7 @@ def test_session_list_updates_live(open_page: Visit, server: LiveServer, client:
             count = page.locator("#mcp-count")
             expect(count).not_to_contain_text("of them of sessions")
             page.fill("#mcp-search", str(client.session))
-            expect(count).to_contain_text("of them of sessions that are not in this list", timeout=SLOW)
+            expect(count).to_contain_text("of sessions that are not in this list", timeout=SLOW)
             page.fill("#mcp-search", "")
             expect(row).to_be_visible(timeout=SLOW)
         # A session that is used again comes first when the list is reloaded.

@@ -188,7 +188,7 @@ class Sessions {
       }
     }
     // What a search or the state leaves out has streams, too: with these, the rows add up.
-    const others = elsewhere ? `, ${elsewhere} of sessions that are not in this list` : "";
+    const others = elsewhere ? ` (${elsewhere} of sessions that are not in this list)` : "";
     byId("mcp-count").textContent = `${counted(this.rows.size, "session")} (${open} open)${this.more ? " and more: search for the others" : ""}, ${counted(streams, "open stream")}${others}`;
     byId("mcp-empty").hidden = this.rows.size > 0;
     const left = byId("mcp-rows").classList.contains("mcp-all") ? 0 : Math.max(0, this.rows.size - AT_FIRST);
