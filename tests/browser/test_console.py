@@ -101,7 +101,7 @@ def test_session_list_updates_live(open_page: Visit, server: LiveServer, client:
         with closing(another.via(server.ports[1])) as listening, listening.get_stream():
             expect(row).to_contain_text("1 listening", timeout=SLOW)
             count = page.locator("#mcp-count")
-            expect(count).not_to_contain_text("of them of sessions")
+            expect(count).not_to_contain_text("of sessions that")
             page.fill("#mcp-search", str(client.session))
             expect(count).to_contain_text("of sessions that are not in this list", timeout=SLOW)
             page.fill("#mcp-search", "")
