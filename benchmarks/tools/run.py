@@ -62,11 +62,12 @@ class Row:
     script: Callable[[], load.Script]
     port: int
     pid: int
+    connections: int = CONNECTIONS
     rates: list[float] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
 
     def once(self, seconds: float) -> None:
-        scripts = [self.script() for _ in range(CONNECTIONS)]
+        scripts = [self.script() for _ in range(self.connections)]
         measured = uvloop.run(load.drive(self.port, scripts, seconds, lambda: cpu_seconds(self.pid)))
         self.rates.append(measured.per_second)
         self.costs.append(measured.cpu_microseconds)

@@ -50,21 +50,34 @@ PROGRESS: ContextVar[Progress | None] = ContextVar("egress_progress", default=No
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A connection that records the first byte of each request."""
+    """A connection that records the first byte of each request.
+
+    The library would ask the system about each idle connection of the pool, twice for each request. Here only
+    the connection that is used is asked, just before its first byte.
+    """
 
     def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
         self._inner = inner
+        self._is_used = False
         self.read = inner.read  # type: ignore[method-assign]
         self.aclose = inner.aclose  # type: ignore[method-assign]
-        self.get_extra_info = inner.get_extra_info  # type: ignore[method-assign]
+
+    def get_extra_info(self, info: str) -> Any:
+        return False if info == "is_readable" else self._inner.get_extra_info(info)
 
     async def write(
         self,
         buffer: bytes,
         timeout: float | None = None,  # noqa: ASYNC109 - as in the library
     ) -> None:
-        if (progress := PROGRESS.get()) is not None:
+        if not buffer:
+            return
+        if (progress := PROGRESS.get()) is not None and not progress.sent:
+            if self._is_used and self._inner.get_extra_info("is_readable"):
+                # The server has closed the connection. The pool takes another one.
+                raise httpcore2.ConnectionNotAvailable
             progress.sent = True
+        self._is_used = True
         await self._inner.write(buffer, timeout)
 
     async def start_tls(

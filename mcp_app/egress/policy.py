@@ -11,6 +11,7 @@ same message, so that fetching cannot map a private network.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from mcp_app import conf
@@ -92,4 +93,9 @@ def entered(*, seconds: float, max_bytes: int) -> Policy:
 
 def networks(texts: list[str] | tuple[str, ...] | frozenset[str]) -> frozenset[Network]:
     """Convert texts of addresses and networks for ``Policy.allow``. Raises ValueError for an invalid text."""
+    return _networks(tuple(texts))
+
+
+@lru_cache(maxsize=8)
+def _networks(texts: tuple[str, ...]) -> frozenset[Network]:
     return frozenset(ip_network(text) for text in texts)

@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from httpcore2._backends.anyio import AnyIOStream
 
 from mcp_app.egress import EgressFailed, EgressRefused, Request, Secrets, Sent, connections, exchange, fetch
 from tests.unit.egress.sites import Heard, KeptSite, Names, always, raw, response, serve, serve_kept
@@ -159,6 +160,48 @@ async def test_only_a_safe_request_is_repeated_on_a_connection_that_was_closed(
                 await ask(site, Request(method, site.url(), (), body))
             assert failure.value.sent
     assert len(site.requests) == requests
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_request_takes_another_connection_than_one_that_was_closed(method: str) -> None:
+    ended = asyncio.Event()
+
+    async def once(request: Heard, writer: asyncio.StreamWriter) -> None:
+        writer.write(response())
+        if len(site.requests) == 1:
+            writer.close()
+            await writer.wait_closed()
+            ended.set()
+
+    async with serve_kept(once) as site:
+        for _ in range(2):
+            await ask(site, Request(method, site.url(), (), b"x" if method == "POST" else None))
+            await ended.wait()
+    assert [heard.connection for heard in site.requests] == [0, 1]
+
+
+async def test_only_the_used_connection_is_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = asyncio.Event()
+    examined: list[str] = []
+    found = AnyIOStream.get_extra_info
+
+    def get_extra_info(stream: AnyIOStream, info: str) -> Any:
+        examined.append(info)
+        return found(stream, info)
+
+    async def hold(request: Heard, writer: asyncio.StreamWriter) -> None:
+        if len(site.requests) == 5:
+            gate.set()
+        await gate.wait()
+        writer.write(response())
+
+    async with serve_kept(hold) as site:
+        await asyncio.gather(*(ask(site, Request("GET", site.url())) for _ in range(5)))
+        monkeypatch.setattr(
+            AnyIOStream, "get_extra_info", lambda *each: examined.append(each[1]) or found(*each)
+        )
+        await ask(site, Request("GET", site.url()))
+    assert (site.connections, examined.count("is_readable")) == (5, 1)
 
 
 @pytest.mark.requirement("INT-16")

@@ -1,0 +1,1 @@
+"""HTTP tools beside another server of the same OpenAPI document."""
