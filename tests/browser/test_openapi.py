@@ -1,18 +1,22 @@
-"""Operations of an OpenAPI document are chosen by keyboard alone, in every look."""
+"""Operations of an OpenAPI document are chosen by keyboard alone; large documents are read by a worker."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser import axe
-from tests.browser.conftest import Visit, looks, picture
+from tests.browser.conftest import Visit, looks, opened_pages, picture, sign_in
 from tests.browser.hands import Keys
 from tests.servers.live import LiveServer
+from tests.servers.web_api import WebApi, web_api
+from tests.unit.egress.sites import Heard, response
 
 NUMBER = 1_200
 # The height of the line that stands for left out lines of a difference.
@@ -36,7 +40,14 @@ def document(number: int = NUMBER) -> dict[str, Any]:
         if each % 50 == 7:
             operation["parameters"] = [{"$ref": "#/components/parameters/Nothing"}]
         paths[f"/stores/{each}/{kind}/{{id}}"] = {"get" if each % 3 else "post": operation}
-    servers = [{"url": "https://api.example.com/v1"}, {"url": "http://plain.example.com"}]
+    variables = {"scheme": {"enum": ["https", "http"], "default": "https"}}
+    servers = [
+        {"url": "https://api.example.com/v1"},
+        {"url": "http://plain.example.com"},
+        {"url": "{scheme}://variable.example.com", "variables": variables},
+    ]
+    content = {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}
+    paths["/stores/0/orders/{id}"]["post"]["requestBody"] = {"content": content}
     schemes = {"token": {"type": "http", "scheme": "bearer"}, "mtls": {"type": "mutualTLS"}}
     root = {"openapi": "3.1.0", "info": {"title": "Stores"}, "servers": servers, "paths": paths}
     return {**root, "components": {"securitySchemes": schemes}, "security": [{"token": []}]}
@@ -107,6 +118,10 @@ def test_plain_http_server_asks(visit: Visit, file: Path) -> None:
     expect(asks).to_be_visible()
     page.locator("[data-op-own]").fill("https://other.example.com")
     expect(asks).to_be_hidden()
+    page.locator("input[name=server][value*='variable']").check()
+    expect(asks).to_be_hidden()
+    page.get_by_label("scheme").select_option("http")
+    expect(asks).to_be_visible()
 
 
 def test_selection_and_names_stay_after_an_error(visit: Visit, tmp_path: Path) -> None:
@@ -120,7 +135,11 @@ def test_selection_and_names_stay_after_an_error(visit: Visit, tmp_path: Path) -
     expect(total).to_contain_text("4 selected")
     page.locator("[data-op-none]").click()
     rows = page.locator(".mcp-op-row")
+    rows.nth(0).click()
+    page.get_by_label("Body").select_option("text/csv")
+    rows.nth(0).click()
     rows.nth(1).click()
+    expect(page.locator("[data-op-body]")).to_be_hidden()
     page.locator("#mcp-op-name").fill("own_name")
     rows.nth(2).click()
     page.locator("input[name=server][value^='http:']").check()
@@ -129,6 +148,9 @@ def test_selection_and_names_stay_after_an_error(visit: Visit, tmp_path: Path) -
     expect(page.get_by_label("Credential for token", exact=True)).to_be_visible()
     expect(total).to_contain_text("2 selected")
     assert "own_name" in page.locator("[data-op-selection]").input_value()
+    rows.nth(0).click()
+    expect(page.get_by_label("Body")).to_have_value("text/csv")
+    rows.nth(0).click()
     page.locator("input[name=plain_http]").check()
     save.click()
     expect(page.locator("#mcp-publish-drafts")).to_be_visible()
@@ -169,6 +191,71 @@ print(row.pk)
     )
     assert (titles.count("Fetch"), titles.count("Get")) == (2, 1)
     assert visitor.trouble == []
+
+
+LARGE = 2 * 1024 * 1024
+
+
+class Documents:
+    """A document on a web server, and another one that it refers to, which waits for ``open``."""
+
+    def __init__(self, api: WebApi) -> None:
+        self.address = f"{api.origin}/openapi.json"
+        self.open = threading.Event()
+        self.root = document(60)
+        # Longer than a document that is read at once.
+        self.root["info"]["description"] = "x" * LARGE
+        later = {"$ref": "other.json#/parameters/page"}
+        self.root["paths"]["/stores/1/customers/{id}"]["get"]["parameters"] = [later]
+        api.answer = self.answer
+
+    async def answer(self, heard: Heard, writer: asyncio.StreamWriter) -> None:
+        found = self.root
+        if "other.json" in heard.line:
+            await asyncio.to_thread(self.open.wait, 50)
+            found = {"parameters": {"page": {"name": "page", "in": "query", "schema": {"type": "integer"}}}}
+        writer.write(response(json.dumps(found).encode()))
+
+
+@pytest.mark.requirement("INT-21", "INT-23")
+def test_large_document_of_a_url_is_read_by_a_worker_and_updated(chromium: Browser) -> None:
+    environment = {"DEMO": "off", "EGRESS_ALLOW": "127.0.0.0/8"}
+    with web_api() as api, LiveServer(web_processes=1, worker=True, env=environment) as server:
+        server.shell("from tests.samples.admin_seed import people; people()")
+        documents, base = Documents(api), f"http://127.0.0.1:{server.port}"
+        with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
+            visitor = start()
+            page = visitor.goto("/admin/mcp_app/apidocument/import/")
+            page.fill("#id_url", documents.address)
+            page.fill("#id_tool_prefix", "stores")
+            page.click("#mcp-document-form button[type=submit]")
+            bar = page.locator("progress[data-progress]")
+            expect(bar).to_be_visible()
+            expect(page.locator("[data-progress-text]")).to_contain_text("%")
+            assert axe.seen(page) == []
+            picture(page, "openapi-reading")
+            documents.open.set()
+            expect(page.locator("[data-loaded]")).to_be_attached(timeout=60_000)
+            expect(bar).to_have_count(0)
+            expect(page.locator("[data-op-shown]")).to_have_text("60 of 60 operations")
+            keys = ["GET /stores/1/customers/{id}", "GET /stores/2/invoices/{id}"]
+            code = f"""
+from mcp_app.catalogue.documents import importing
+from mcp_app.models import ApiDocument
+done = importing.import_operations(row=ApiDocument.objects.get(), keys={keys}, actor=None, publish=True)
+print(done.published, done.skipped)
+"""
+            assert "['stores_customers_get_1', 'stores_invoices_get_2'] {}" in server.shell(code)
+            documents.root["paths"]["/stores/2/invoices/{id}"]["get"]["summary"] = "Fetch an invoice"
+            documents.open.clear()
+            page.reload()
+            page.get_by_role("button", name="Check for updates").click()
+            expect(bar).to_be_visible()
+            documents.open.set()
+            page.get_by_role("link", name="Review update").click(timeout=60_000)
+            expect(page.locator("[data-change]")).to_have_count(1)
+            assert visitor.trouble == []
+        assert server.trouble() == []
 
 
 def test_document_pages_fit_in_every_look(visit: Visit, site: LiveServer) -> None:

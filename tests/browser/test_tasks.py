@@ -33,6 +33,7 @@ from django.contrib.auth.models import Group
 from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.auth.membership import membership_of
 from mcp_app.catalogue.changes.services import save_tool_preset, update_entry
+from mcp_app.catalogue.documents import importing, storing
 from mcp_app.models import Tool
 root = get_user_model().objects.get(username="root")
 get_user_model().objects.create_user("eve", is_staff=True)
@@ -53,9 +54,29 @@ for hand in ("mouse", "keys"):
     update_entry(entry=former, actor=root, description="a mistake")
     issue_api_key(user=root, name=f"lost {hand}", actor=root)
     issue_api_key(user=root, name=f"leaked {hand}", actor=root)
+for hand in ("mouse", "keys"):
+    paths = {f"/{name}": {"get": {"operationId": name, "summary": name}} for name in ("a", "b", "c")}
+    root_of = {"openapi": "3.1.0", "servers": [{"url": "https://api.example.com"}], "paths": paths}
+    data = json.dumps(root_of)
+    row = storing.receive(data=data.encode(), actor=root, name=f"books-{hand}", prefix=f"books_{hand}")
+    importing.import_operations(row=row, keys=list(storing.document_of(row).places), actor=root, publish=True)
+    for name in paths:
+        data = data.replace(f'"summary": "{name[1:]}"', f'"summary": "Get {name[1:]}"')
+    storing.receive_newer(row=row, data=data.encode(), actor=root)
 _, secret = issue_api_key(user=root, name="desk", actor=root)
 print(json.dumps(secret))
 """
+STORES: Final = {
+    "openapi": "3.1.0",
+    "info": {"title": "Stores"},
+    "servers": [{"url": "https://api.example.com"}],
+    "paths": {
+        f"/stores/{number}": {
+            "get": {"operationId": f"store{number}", "tags": ["even" if number % 2 == 0 else "odd"]}
+        }
+        for number in range(60)
+    },
+}
 
 
 # A flood: a day of calls by others, then a thousand calls by a new key in this minute. The current counts of
@@ -277,6 +298,56 @@ def make_a_preset(at: Operator) -> None:
     at.hands.write(editor, '{"to": 3}')
     at.press(at.button("Save"))
     eventually(lambda: f"three_{at.mine}" in at.offered(), 20, "the preset is offered")
+
+
+@task(7)
+def make_a_tool_from_a_curl_line(at: Operator) -> None:
+    at.follow("Tools", "Add HTTP tool")
+    at.hands.write(at.page.locator("#id_paste"), "curl 'https://api.example.com/v1/orders?state=open'")
+    at.press(at.page.locator("[name=_fill]"))
+    at.hands.write(at.page.locator("#id_name"), f"orders_{at.mine}")
+    at.press(at.page.locator("[name=_publish]"))
+    at.press(at.page.locator("[name=_untried]"))
+    eventually(lambda: f"orders_{at.mine}" in at.offered(), 20, "the tool is offered")
+
+
+@task(11)
+def import_two_operations_found_by_tag_and_search(at: Operator) -> None:
+    file = at.folder / "stores.json"
+    file.write_text(json.dumps(STORES))
+    at.follow("OpenAPI documents", "Import document")
+    at.hands.upload(at.page.locator("#id_file"), file)
+    at.hands.write(at.page.locator("#id_tool_prefix"), at.mine)
+    at.press(at.page.locator("#mcp-document-form button[type=submit]"))
+    expect(at.page.locator("[data-loaded]")).to_be_attached()
+    at.hands.write(at.page.locator("#mcp-op-search"), "stores/4")
+    at.hands.choose(at.page.locator("#mcp-op-tag"), "even (30)")
+    if isinstance(at.hands, Keys):
+        at.hands.reach(at.page.locator("[data-op-list]"))
+        for key in ("Space", "ArrowDown", "Space"):
+            at.page.keyboard.press(key)
+    else:
+        for number in range(2):
+            at.hands.press(at.page.locator(".mcp-op-row").nth(number))
+    expect(at.page.locator("[data-op-total]")).to_contain_text("2 selected")
+    at.press(at.page.locator("[data-op-save]"))
+    at.press(at.page.locator("#mcp-publish-drafts"))
+    names = {f"{at.mine}_store4", f"{at.mine}_store40"}
+    eventually(lambda: names <= {*at.offered()}, 20, "the operations are offered")
+
+
+@task(5)
+def accept_two_of_three_changes_of_a_document(at: Operator) -> None:
+    at.follow("OpenAPI documents", f"books-{at.mine}", "Review update")
+    changes = at.page.locator("[data-change]")
+    expect(changes).to_have_count(3)
+    at.hands.press(changes.nth(1).locator("[name=accepted]"))
+    at.press(at.page.locator("#mcp-accept-update"))
+    drafts = f"""
+from mcp_app.models import Draft
+print(sorted(Draft.objects.filter(key__startswith="books_{at.mine}").values_list("key", flat=True)))
+"""
+    assert at.server.shell(drafts).strip().endswith(f"['books_{at.mine}_a', 'books_{at.mine}_c']")
 
 
 @task(3)
