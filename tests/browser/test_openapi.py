@@ -60,6 +60,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.requirement("INT-29")
 def test_operations_are_chosen_by_keyboard_alone(visit: Visit, site: LiveServer, file: Path) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/apidocument/import/")

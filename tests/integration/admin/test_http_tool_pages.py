@@ -50,6 +50,7 @@ def post(browser: Browser, button: str, values: dict[str, str], address: str = A
     return browser.post(address, {**values, button: "1"})
 
 
+@pytest.mark.requirement("INT-15")
 def test_curl_line_fills_in_the_form_without_its_secrets(root: Browser) -> None:
     line = (
         f"curl -X POST 'https://api.example.com/v1/orders?api_key={SECRET}&v=2' "
@@ -310,7 +311,6 @@ def test_user_who_may_not_view_credentials_cannot_try_one(
     assert api.requests == []
 
 
-@pytest.mark.requirement("INT-15")
 @pytest.mark.parametrize(
     "value", ["1e999", "NaN", "1" * 30, r'"\ud800"', r'"\u0000"', '{"\\ud800": 1}', "[" * 90 + "]" * 90]
 )

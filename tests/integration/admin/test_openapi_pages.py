@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -85,6 +86,24 @@ def test_large_document_is_read_by_a_worker(admin_client: Client, monkeypatch: p
     assert admin_client.get(url("operations", row)).json()["state"] == "ready"
 
 
+@pytest.mark.requirement("INT-21")
+@pytest.mark.django_db(transaction=True)
+async def test_document_is_never_read_on_the_event_loop(
+    admin_user: Any, async_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops: list[Any] = []
+    read = storing._read
+
+    def noted(given: bytes, address: str) -> Any:
+        loops.append(asyncio._get_running_loop())
+        return read(given, address)
+
+    monkeypatch.setattr(storing, "_read", noted)
+    await async_client.aforce_login(admin_user)
+    answer = await async_client.post(reverse(IMPORT), {"text": data().decode(), "tool_prefix": "shop"})
+    assert (answer.status_code, loops) == (302, [None])
+
+
 def test_large_document_without_broker_is_not_stored(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +117,7 @@ def test_large_document_without_broker_is_not_stored(
     assert not ApiDocument.objects.exists()
 
 
+@pytest.mark.requirement("INT-29")
 def test_operations_have_sizes_states_and_problems(admin_client: Client, shop: ApiDocument) -> None:
     importing.import_operations(row=shop, keys=["GET /orders"], actor=None)
     found = admin_client.get(url("operations", shop)).json()

@@ -373,7 +373,7 @@ def test_secret_that_a_server_repeats_is_hidden(
         assert "application/json" in shown
 
 
-@pytest.mark.requirement("INT-13")
+@pytest.mark.requirement("INT-05")
 def test_cached_answer_belongs_to_the_secret(api: WebApi, clean_redis: str, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
     row = credential(api)
@@ -389,7 +389,7 @@ def test_cached_answer_belongs_to_the_secret(api: WebApi, clean_redis: str, sett
         asyncio.run(called(request, {"id": "7"}))
 
 
-@pytest.mark.requirement("INT-13")
+@pytest.mark.requirement("INT-08")
 def test_timeout_includes_the_request_for_a_token(api: WebApi) -> None:
     api.answer = lambda heard: b""  # The server never answers.
     secret = {"client_id": "a", "client_secret": SECRET}
@@ -398,14 +398,13 @@ def test_timeout_includes_the_request_for_a_token(api: WebApi) -> None:
     assert "no access token within 0.3 seconds" in text(call())
 
 
-@pytest.mark.requirement("INT-07")
 def test_long_address_is_sent_with_a_credential(api: WebApi) -> None:
     credential(api)
     made(api, credential="shop")
     assert call({"id": "7", "note": "x" * 8_000})["structuredContent"]["target"].endswith("x" * 8_000)
 
 
-@pytest.mark.requirement("INT-07")
+@pytest.mark.requirement("INT-05")
 def test_address_that_cannot_be_read_gets_no_credential(api: WebApi) -> None:
     credential(api)
     made(api, credential="shop")

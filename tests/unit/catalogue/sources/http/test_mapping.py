@@ -79,3 +79,16 @@ def test_error_does_not_contain_the_value() -> None:
     with pytest.raises(MappingError) as error:
         mapped("length(secret)", {"secret": 12345})
     assert "12345" not in str(error.value)
+
+
+@pytest.mark.requirement("INT-10")
+@pytest.mark.parametrize("expression", ["env", "__class__", "rows.__class__", "rows[0].keys"])
+def test_mapping_reads_the_answer_only(expression: str) -> None:
+    assert mapped(expression, {"rows": [{"a": 1}]}) is None
+
+
+@pytest.mark.requirement("INT-10")
+@pytest.mark.parametrize("expression", ["$ENV", "env()", "input('/etc/passwd')"])
+def test_mapping_has_no_functions_that_read_anything_else(expression: str) -> None:
+    with pytest.raises(MappingError):
+        mapped(expression, {"rows": []})

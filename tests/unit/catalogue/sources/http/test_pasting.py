@@ -53,6 +53,7 @@ def test_curl_line_becomes_a_request(line: str, wanted: Entered) -> None:
     assert read_pasted(line).entered == wanted
 
 
+@pytest.mark.requirement("INT-15")
 @pytest.mark.parametrize(
     "secret", ["-u me:hunter2", "-b sid=hunter2", "-H 'Authorization: hunter2'", "-H 'X-API-Key: hunter2'",
                "--oauth2-bearer hunter2", "-G -d token=hunter2", "-sSu me:hunter2", "-sH 'Cookie: hunter2'",
@@ -97,6 +98,7 @@ def entry(**request: Any) -> dict[str, Any]:
     return {"request": {"method": "GET", "url": URL, "headers": [], **request}, "response": {}}
 
 
+@pytest.mark.requirement("INT-15")
 def test_har_entry_becomes_a_request_without_noise_and_secrets() -> None:
     headers = {
         "Accept": "application/json",

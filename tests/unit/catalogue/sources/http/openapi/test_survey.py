@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import tracemalloc
+from typing import Any, Final
 
 import pytest
 
 from mcp_app.catalogue.sources.http.openapi.convert import Converter
 from mcp_app.catalogue.sources.http.openapi.external import joined, wanted
 from mcp_app.catalogue.sources.http.openapi.names import argument_names, digits
+from mcp_app.catalogue.sources.http.openapi.reading import read
 from mcp_app.catalogue.sources.http.openapi.schemas import Converted, Schemas
 from mcp_app.catalogue.sources.http.openapi.servers import origin_of, servers_of
 from mcp_app.catalogue.sources.http.openapi.survey import proposed, survey
 from tests.unit.catalogue.sources.http.openapi.documents import ADDRESS, document, json_body, many, swagger
+
+# For a document of 0.4 MB.
+MOST_MEMORY: Final = 16 * 1024 * 1024
 
 
 @pytest.mark.requirement("INT-20", "INT-21")
@@ -27,6 +33,20 @@ def test_thousand_operations_are_surveyed_and_converted() -> None:
     tools = [made.tool(each.key) for each in found[:100]]
     assert [tool.size for tool in tools] == [each.size for each in found[:100]]
     assert all(set(tool.input_schema["$defs"]) == {f"Part{number}"} for number, tool in enumerate(tools))
+
+
+@pytest.mark.requirement("INT-21")
+def test_survey_and_conversion_take_bounded_memory() -> None:
+    data = json.dumps(many(1_000).root).encode()
+    tracemalloc.start()
+    try:
+        made = Converter(read(data), prefix="big")
+        for each in survey(made)[:100]:
+            made.tool(each.key)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MOST_MEMORY
 
 
 @pytest.mark.requirement("INT-20")
