@@ -158,9 +158,9 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
                 self.message_user(request, marked(" ".join(map(str, problems))), messages.ERROR)
             return self.row_page(request, row)
         given = form.cleaned_data
-        credentials = survey_page.chosen_credentials(request)
+        choices = survey_page.chosen(request, given["server"])
         try:
-            storing.save_choices(row=row, actor=request.user, server=given["server"], credentials=credentials)
+            storing.save_choices(row=row, actor=request.user, **choices)
             names = given["selection"]
             done = importing.import_operations(
                 row=row,

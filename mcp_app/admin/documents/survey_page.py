@@ -115,6 +115,12 @@ def _shown(operation: SurveyedOperation, is_tool: bool, is_draft: bool) -> dict[
     }
 
 
+def chosen(request: HttpRequest, server: str) -> dict[str, Any]:
+    """Return the choices to store. Users who may not see credentials leave those of others unchanged."""
+    own = {"credentials": chosen_credentials(request)} if request.user.has_perm(USE) else {}
+    return {"server": server, **own}
+
+
 def chosen_credentials(request: HttpRequest) -> dict[str, str]:
     """Return the submitted credentials by security scheme, as far as the user may see them."""
     known = {str(each["name"]) for each in _credentials(request, "")}

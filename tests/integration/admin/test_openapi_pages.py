@@ -316,3 +316,15 @@ def test_content_type_of_an_operation_is_chosen_on_the_page(admin_client: Client
     types = json.dumps({"POST /notes": "text/plain"})
     select(admin_client, row, selection='{"POST /notes": ""}', content_types=types)
     assert Draft.objects.get().values["request"]["body"]["content_type"] == "text/plain"
+
+
+def test_user_who_may_not_see_credentials_leaves_the_chosen_ones(
+    django_user_model: Any, shop: ApiDocument
+) -> None:
+    shop.credentials = {"key": "shop"}
+    shop.save()
+    client = client_of(django_user_model, "view_apidocument", "add_apidocument", "add_tool", "view_tool")
+    given = {"server": "https://other.example.com", "selection": json.dumps({"GET /orders": "orders"})}
+    assert client.post(url("select", shop), given).status_code == 302
+    shop.refresh_from_db()
+    assert (shop.credentials, shop.server) == ({"key": "shop"}, "https://other.example.com")
