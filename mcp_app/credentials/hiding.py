@@ -37,9 +37,10 @@ def hidden(text: str, secrets: tuple[str, ...]) -> str:
 
 
 def hidden_bytes(data: bytes, secrets: tuple[str, ...]) -> bytes:
-    """Return data without secrets."""
-    for secret in secrets:
-        data = data.replace(secret.encode(), HIDDEN.encode())
+    """Return data without secrets. Data with NUL may be text in UTF-16."""
+    for encoding in ("utf-8", "utf-16-le", "utf-16-be") if b"\0" in data else ("utf-8",):
+        for secret in secrets:
+            data = data.replace(secret.encode(encoding), HIDDEN.encode(encoding))
     return data
 
 

@@ -22,8 +22,10 @@ from mcp_app.catalogue.changes.rolling_back import roll_back
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.effects import Effect, declared_effect
 from mcp_app.catalogue.snapshots.identity import identity_of
+from mcp_app.catalogue.sources.http.answers import MAX_ERROR_BYTES
 from mcp_app.catalogue.sources.http.calls import called
 from mcp_app.catalogue.sources.http.plan import RequestPlan
+from mcp_app.catalogue.sources.http.sending import Recorder
 from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.catalogue.transfer.problems import TransferRefused
 from mcp_app.credentials import services as credentials
@@ -427,3 +429,28 @@ def test_approvers_see_the_effect_that_clients_see(
     row = made(api, method=method, row={"annotations": own})
     preset = services.save_tool_preset(actor=None, name="seven", preset_of=row, fixed_arguments={"id": "7"})
     assert (declared_effect(row), declared_effect(preset)) == (effect, effect)
+
+
+@pytest.mark.requirement("INT-05")
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_secret_in_another_encoding_is_hidden(api: WebApi, encoding: str) -> None:
+    credential(api)
+    made(api, credential="shop")
+    api.answer = lambda heard: response(
+        f"a {SECRET} é".encode(encoding), kind=f"text/plain; charset={encoding}"
+    )
+    assert text(call()) == "a [hidden] é"
+
+
+@pytest.mark.requirement("INT-05")
+def test_secret_at_the_end_of_a_shortened_error_is_hidden(api: WebApi) -> None:
+    credential(api)
+    body = b"-" * (2 * MAX_ERROR_BYTES - 8) + SECRET.encode() + b"-" * 70_000
+    api.answer = lambda heard: response(body, kind="text/plain", status="500 Internal Server Error")
+    recorder = Recorder()
+    with pytest.raises(ToolError):
+        asyncio.run(called(RequestPlan.read(plan(api, credential="shop")), {"id": "7"}, recorder))
+    received = recorder.attempts[0].received
+    assert received is not None
+    assert received.body.strip(b"-") == b"[hidden]"
+    assert len(received.body) == 2 * MAX_ERROR_BYTES

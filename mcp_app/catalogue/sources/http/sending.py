@@ -114,7 +114,7 @@ async def _attempt(
     error: EgressFailed | EgressRefused | None = None
     try:
         async with exchange(request, policy, own) as answer:
-            received = _without_secrets(await _read(plan, answer, most), own)
+            received = _shortened(_without_secrets(await _read(plan, answer, most), own))
     except EgressFailed as failed:
         failure = error = failed
     except EgressRefused as refusal:
@@ -163,7 +163,6 @@ async def _read(plan: RequestPlan, answer: Answer, most: int) -> Received:
             if len(body) > _MAX_ERROR_INPUT:
                 # The rest is not read, so the connection closes.
                 cut = True
-                del body[MAX_ERROR_BYTES * 2 :]
                 break
     return Received(answer.status, answer.content_type, answer.charset, answer.headers, bytes(body), cut)
 
@@ -175,6 +174,11 @@ def _without_secrets(received: Received, own: Secrets) -> Received:
         return received
     headers = tuple((name, hidden(value, secrets)) for name, value in received.headers)
     return replace(received, headers=headers, body=hidden_bytes(received.body, secrets))
+
+
+def _shortened(received: Received) -> Received:
+    """Return an answer with the beginning of a cut body. Cut earlier, it could end within a secret."""
+    return replace(received, body=received.body[: MAX_ERROR_BYTES * 2]) if received.cut else received
 
 
 def _may_follow(
