@@ -447,3 +447,26 @@ def test_preview_follows_rows_and_uses_their_examples(root: Browser) -> None:
         ("id", "path"), ("note", "query"), ("tags", "query"),
     ]  # fmt: skip
     assert json.loads(answer["schema"])["required"] == ["id", "X-Tenant"]
+
+
+@pytest.mark.parametrize(
+    ("button", "total"), [("_live", "2"), ("_try", "2"), ("_live", "x"), ("_live", "9" * 30)]
+)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"id": {"examples": {"a": 1}}}},
+        {"properties": {"id": {"examples": 1}}},
+        {"properties": {"id": 1, "note": []}},
+        {"properties": [], "required": 5},
+        {"properties": {"id": {"type": ["string"], "default": {}, "description": []}}, "required": [[]]},
+    ],
+)
+def test_malformed_schema_or_rows_are_refused(root: Browser, button: str, total: str, schema: Any) -> None:
+    rows = {
+        "rows-TOTAL_FORMS": total,
+        "rows-INITIAL_FORMS": "0",
+        "rows-0-name": "id",
+        "rows-0-default": "[" * 99,
+    }
+    assert post(root, button, entered(input_schema=json.dumps(schema), **rows)).status_code in (200, 302)

@@ -338,7 +338,7 @@ def _preview(form: HttpToolForm, read: tuple[RequestPlan, dict[str, Any]] | None
 
 def _example(prop: Any, name: str) -> Any:
     examples = prop.get("examples") if isinstance(prop, Mapping) else None
-    return examples[0] if examples else name
+    return examples[0] if isinstance(examples, list) and examples else name
 
 
 def _digest(json: Mapping[str, Any]) -> str:

@@ -29,7 +29,11 @@ def schema_of(plan: RequestPlan, known: Mapping[str, Any] | None = None) -> dict
         found.setdefault(plan.body.argument, {"type": "string"} if is_text else {"type": "object"})
         must.add(plan.body.argument)
     wanted = given.get("required")
-    must |= set(wanted) & found.keys() if isinstance(wanted, list) else set()
+    must |= (
+        {name for name in wanted if isinstance(name, str) and name in found}
+        if isinstance(wanted, list)
+        else set()
+    )
     return {
         "type": "object",
         **given,
