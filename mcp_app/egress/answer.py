@@ -13,6 +13,8 @@ from mcp_app.egress.policy import EgressFailed, EgressRefused, Policy
 
 ACCEPT_ENCODING: Final = "gzip"
 _GZIP: Final = zlib.MAX_WBITS | 16
+# Each member of a gzip file copies the rest of its chunk, so many tiny ones would cost too much.
+_MAX_MEMBERS: Final = 1_000
 _WITHOUT_BODY: Final = frozenset({204, 205, 304})
 _BROKEN: Final = (
     httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError
@@ -94,14 +96,23 @@ class Answer:
 
 
 async def _inflated(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
-    decoder, size = zlib.decompressobj(_GZIP), 0
+    """Yield the content of all members of a gzip file (RFC 1952 section 2.2)."""
+    decoder, size, members = zlib.decompressobj(_GZIP), 0, 1
     try:
         async for chunk in chunks:
-            data = decoder.decompress(chunk, most - size + 1)
-            size += len(data)
-            if size > most:
-                raise _too_large(most)
-            yield data
+            rest = chunk
+            while rest:
+                if decoder.eof:
+                    members += 1
+                    decoder = zlib.decompressobj(_GZIP)
+                if members > _MAX_MEMBERS:
+                    raise EgressRefused("The answer's compressed body has too many parts.")
+                data = decoder.decompress(rest, most - size + 1)
+                rest = decoder.unused_data
+                size += len(data)
+                if size > most:
+                    raise _too_large(most)
+                yield data
     except zlib.error:
         raise EgressFailed("The answer's compressed body is damaged. Try again later.") from None
     if not decoder.eof:

@@ -284,15 +284,43 @@ async def test_redirect_is_an_answer_without_permission_to_follow() -> None:
         ),
         (response(b"x", "Content-Encoding: br"), EgressRefused, "coding"),
         (response(b"x" * 9, "Content-Encoding: gzip"), EgressFailed, "damaged"),
+        (response(gzip.compress(b"a") + b"x", "Content-Encoding: gzip"), EgressFailed, "damaged|early"),
+        (
+            response(gzip.compress(b"a") + gzip.compress(b"b")[:-1], "Content-Encoding: gzip"),
+            EgressFailed,
+            "early",
+        ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nx", EgressFailed, "seconds"),
         (b"+PONG\r\n\r\n", EgressFailed, "did not speak HTTP"),
     ],
-    ids=["large", "inflated", "coding", "damaged", "short", "other protocol"],
+    ids=[
+        "large",
+        "inflated",
+        "coding",
+        "damaged",
+        "text after gzip",
+        "second member ends early",
+        "short",
+        "other protocol",
+    ],
 )
 async def test_answer_is_bounded(data: bytes, error: type[Exception], reason: str) -> None:
     async with serve_kept(always(data)) as site:
         with pytest.raises(error, match=reason):
             await ask(site, Request("GET", site.url()), max_bytes=1_024, max_raw_bytes=1_024, seconds=0.5)
+
+
+async def test_all_members_of_a_gzip_body_are_read() -> None:
+    body = gzip.compress(b"a" * 500) + gzip.compress(b"b") + gzip.compress(b"")
+    async with serve_kept(always(response(body, "Content-Encoding: gzip"))) as site:
+        assert await ask(site, Request("GET", site.url())) == b"a" * 500 + b"b"
+
+
+async def test_gzip_body_with_very_many_members_is_refused() -> None:
+    body = response(gzip.compress(b"") * 2_000, "Content-Encoding: gzip")
+    async with serve_kept(always(body)) as site:
+        with pytest.raises(EgressRefused, match="too many parts"):
+            await ask(site, Request("GET", site.url()))
 
 
 async def test_content_types_are_checked_per_request() -> None:
