@@ -6,6 +6,8 @@ import json
 import unicodedata
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 # Each level of nested JSON is encoded again, so deep values would cost too much.
 _MAX_DEPTH: Final = 5
 # A line or word boundary is used only if less than half of the room remains empty.
@@ -34,7 +36,10 @@ class _Part(NamedTuple):
 def cut(text: str, room: int) -> Cut:
     """Cut a text to at most ``room`` bytes. JSON remains valid JSON if possible."""
     if text.lstrip()[:1] in ("[", "{") and (part := _of_json(text, room)) is not None:
-        return Cut(_json(part.value), part.shown, part.value)
+        found = _json(part.value)
+        # The sum of the parts' sizes may differ by a few bytes if numbers exceed 64 bits.
+        if len(found.encode()) <= room:
+            return Cut(found, part.shown, part.value)
     return _of_text(text, room)
 
 
@@ -108,12 +113,18 @@ def _refuse(constant: str) -> Any:
 
 
 def _json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace").decode()
+    return _encoded(value).decode()
 
 
 def _size(value: Any) -> int:
-    return len(_json(value).encode())
+    return len(_encoded(value))
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:  # Numbers above 64 bits, or unpaired surrogates.
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
 def _part(value: Any, room: int, depth: int) -> _Part | None:
@@ -168,5 +179,5 @@ def _string(text: str, room: int) -> _Part | None:
         over = _size(part.text) - room
         if over <= 0:
             return _Part(part.text, part.shown)
-        left = min(left - over, left * room // (room + over))
+        left = min(left - 1, left * room // (room + over))
     return None

@@ -30,13 +30,16 @@ def written(value: Any, **options: Any) -> str:
         (written({"data": {"items": ROWS}, "next": None}), "rows 1 to 30 of 1,000 in 'items'"),
         (written({f"key {number}": number for number in range(500)}), "members 1 to 84 of 500"),
         (written(["a" * 5000, "b"]), "part of row 1 of 2 (characters 1 to 996 of 5,000)"),
-        (written({"log": LINES, "ok": True}), "lines 1 to 107 of 1,000 in 'log'"),
-        (written({"log": "é\n" * 5000}), "lines 1 to 220 of 5,000 in 'log'"),
+        (written({"log": LINES, "ok": True}), "lines 1 to 109 of 1,000 in 'log'"),
+        (written({"log": "é\n" * 5000}), "lines 1 to 247 of 5,000 in 'log'"),
         (LINES, "lines 1 to 123 of 1,000"),
         ("word " * 1000, "characters 1 to 1,000 of 5,000"),
         ("x" * 5_000_000, "characters 1 to 1,000 of 5,000,000"),
         ("[" + "x" * 5000, "characters 1 to 1,000 of 5,001"),
         ("[" * 50_000, "characters 1 to 1,000 of 50,000"),
+        (written({"log": "\x01" * 5000}), "characters 1 to 165 of 5,000 in 'log'"),
+        (written({"log": '\n"' * 5000}), "lines 1 to 248 of 5,001 in 'log'"),
+        (written([{"id": 10**30, "at": 1e300}] * 100), "rows 1 to 19 of 100"),
         ('[NaN, "' + "x" * 5000 + '"]', None),
         ("👍" * 1000, "characters 1 to 250 of 1,000"),
     ],
@@ -48,6 +51,12 @@ def test_text_is_cut_at_its_structure(text: str, shown: str | None) -> None:
     assert len(found.text.encode()) > 400
     if found.value is not None:
         assert json.loads(found.text) == found.value
+
+
+def test_unpaired_surrogates_in_json_become_question_marks() -> None:
+    found = cut(json.dumps(["\ud83d" * 9] * 1000), 1000)
+    assert found.shown == "rows 1 to 83 of 1,000"
+    assert json.loads(found.text) == ["?" * 9] * 83
 
 
 @pytest.mark.parametrize(
