@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +20,24 @@ from tests.servers.live import LiveServer, eventually
 
 QUEUE = "/admin/mcp_app/approval/"
 CARD = "[data-decision]"
+END_WAITING = """
+from mcp_app.execution.services import cancel_call
+from mcp_app.models import Call
+for pk in Call.objects.filter(state="approval_needed").values_list("pk", flat=True):
+    cancel_call(call_id=pk, actor=None)
+"""
+LEAKED = """
+import json
+from django.contrib.auth import get_user_model
+from mcp_app.auth.api_keys import issue_api_key
+key, secret = issue_api_key(user=get_user_model().objects.get(username="root"), name="leaked")
+print(json.dumps([key.pk, secret]))
+"""
+DECIDED = """
+from mcp_app.models import Call
+call = Call.objects.get(api_key_id={key})
+print(call.decision, call.started_at)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +75,13 @@ def _marked(open_page: Visit) -> None:
     expect(page.locator("#id_needs_approval")).to_be_checked()
     picture(page, "tool-approval-light-1440")
     assert visitor.trouble == []
+
+
+@pytest.fixture(autouse=True)
+def _end_waiting_calls(server: LiveServer) -> Iterator[None]:
+    """End the calls that a failed test leaves, which would fail all later tests."""
+    yield
+    server.shell(END_WAITING)
 
 
 @dataclass
@@ -212,6 +239,25 @@ def test_refuse_dialog_is_modal(server: LiveServer, open_page: Visit) -> None:
     page.get_by_role("button", name="Approve count").click()
     asking.text()
     assert visitor.trouble == []
+
+
+def test_call_of_a_revoked_key_cannot_be_approved(server: LiveServer, open_page: Visit) -> None:
+    key, secret = json.loads(server.shell(LEAKED).strip().splitlines()[-1])
+    visitor, other = open_page(), open_page()
+    with closing(server.mcp(1, token=secret)) as client:
+        client.initialize()
+        with client.open_call("tools/call", {"name": "count", "arguments": {"to": 5}}):
+            queue = visitor.goto(QUEUE)
+            expect(queue.locator(CARD)).to_have_count(1)
+            page = other.goto(f"/admin/mcp_app/apikey/{key}/change/")
+            page.locator("[data-sure]", has_text="Revoke").click()
+            page.get_by_role("button", name="Revoke the key").click()
+            expect(page.locator("body")).to_contain_text("was revoked")
+            # The queue was loaded before.
+            queue.get_by_role("button", name="Approve count").click()
+            expect(queue.locator(CARD)).to_have_count(0)
+            assert server.shell(DECIDED.format(key=key)).split() == ["refused", "None"]
+    assert other.trouble == []
 
 
 def test_keys_move_between_calls_and_decide(server: LiveServer, open_page: Visit) -> None:

@@ -200,7 +200,7 @@ print([end_session_now(session_id=session.pk) for session in eventually])
 """
     eventually(lambda: "True" in server.shell(end), 10, "a session to end")
     visitor.run()
-    expect(visitor.part("runs").get_by_text("run 2", exact=True)).to_be_visible()
+    expect(visitor.part("runs").locator("[data-duration=round-trip]")).to_have_count(2)
     visitor.ends("completed")
     visitor.trouble.clear()  # The browser itself logs the 404 of the old session.
 
@@ -364,8 +364,9 @@ def test_runs_are_stored_reloaded_and_compared(bench: Open) -> None:
         visitor.run()
         expect(visitor.part("runs").get_by_text(re.compile("^run ")).first).to_be_visible()
         visitor.ends("completed")
-    for name in ("Compare run 1", "Compare run 2"):
-        page.get_by_label(name).check()
+    names = visitor.part("runs").get_by_text(re.compile("^run ")).all_text_contents()
+    for box in page.get_by_label(re.compile("^Compare run ")).all():
+        box.check()
     compared = visitor.part("compared")
     expect(compared.locator(".mcp-removed").first).to_have_text('      "text": "2",')
     expect(compared.locator(".mcp-added").first).to_have_text('      "text": "3",')
@@ -376,6 +377,15 @@ def test_runs_are_stored_reloaded_and_compared(bench: Open) -> None:
         return visitor.part("runs").locator("li").count()
 
     eventually(lambda: logged() == 2, 10, "both runs in the log")
+    expect(visitor.part("runs").locator("[data-duration=server]")).to_have_count(2)
+    page.get_by_label("expression").fill("1 + 3")
+    visitor.run()
+    visitor.ends("completed")
+    # A new run has another name, and a duration of another kind, than those before.
+    new = visitor.part("runs").locator("li", has=page.locator("[data-duration=round-trip]"))
+    expect(new).to_have_count(1)
+    assert new.get_by_text(re.compile("^run ")).text_content() not in names
+    assert len({*names}) == 2
     page.get_by_role("button", name="Load these arguments").last.click()
     expect(page.get_by_label("expression")).to_have_value("1 + 1")
     message = (

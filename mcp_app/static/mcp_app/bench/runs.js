@@ -1,6 +1,6 @@
 // The runs of this entry: those made on this page and those in the message log. Two of them are compared.
 
-import { moment, span } from "../times.js";
+import { clock, moment, span } from "../times.js";
 import { comparable, essence } from "./contents.js";
 import { comparison } from "./comparison.js";
 import { element, line } from "./text.js";
@@ -14,13 +14,13 @@ export class Runs {
   constructor({ card, list, comparisonCard, compared, messageUrl, load, whole }) {
     Object.assign(this, { card, list, comparisonCard, compared, messageUrl, load, whole });
     this.chosen = [];
-    this.number = 0;
     this.envelope = element("input", { type: "checkbox", "data-bench-envelope": true });
     this.envelope.addEventListener("change", () => this.show());
   }
 
   add(run, { last = false } = {}) {
-    run.name = run.message ? `message ${run.message}` : `run ${++this.number}`;
+    // A name must not belong to another run after the page was loaded again.
+    run.name = run.message ? `message ${run.message}` : `run ${clock(Date.parse(run.at))}`;
     run.node = this.row(run);
     if (last) this.list.append(run.node);
     else this.list.prepend(run.node);
@@ -38,7 +38,7 @@ export class Runs {
     return element("li", {}, box,
       element("time", { class: "mcp-time", datetime: run.at }, moment(Date.parse(run.at))),
       element("span", { class: `mcp-badge mcp-badge-${TONES[run.outcome] ?? "bad"}` }, WORDS[run.outcome] ?? line(run.outcome)),
-      element("span", { class: "mcp-time mcp-dim" }, run.milliseconds == null ? "" : span(run.milliseconds)),
+      duration(run),
       element("span", { class: "mcp-dim" }, line(run.principal ?? "")),
       element("span", { class: "mcp-spring" }),
       run.message ? element("a", { href: this.messageUrl.replace("/0/", `/${run.message}/`) }, run.name) : element("span", { class: "mcp-dim" }, run.name),
@@ -93,6 +93,13 @@ export class Runs {
       this.compared.replaceChildren(choice, ...section("Result", result), ...section("Arguments", (run) => run.arguments));
     });
   }
+}
+
+// The page measures the whole round trip of its runs, and the message log the work of the server.
+function duration(run) {
+  const where = run.message ? "on the server" : "round trip";
+  const text = run.milliseconds == null ? "" : `${span(run.milliseconds)} ${where}`;
+  return element("span", { class: "mcp-time mcp-dim", "data-duration": run.message ? "server" : "round-trip" }, text);
 }
 
 // The result or the error of a logged response, whose id differs each time.
