@@ -90,7 +90,7 @@ class TimelineForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["method"].widget.attrs["list"] = "mcp-methods"
-        self.fields["q"].widget.attrs["placeholder"] = "tool:echo status:error user:ada since:2h"
+        self.fields["q"].widget.attrs["placeholder"] = "tool:echo status:error user:ada ms:>5000"
         self.fields["text"].widget.attrs["placeholder"] = f"in {TEXT_WINDOW:,} messages a page"
         self.fields["q"].widget.attrs["id"] = "mcp-search"
         for name, shown in self.fields.items():

@@ -77,7 +77,7 @@ def test_impersonation_uses_permissions_of_the_other_user_and_is_audited(person:
     principal = find_bench_principal(issue_bench_token(actor=ada, user=bob)[0])
     assert principal is not None
     assert (principal.key, principal.user_id) == (f"user:{bob.pk}/bench/by:{ada.pk}", bob.pk)
-    assert principal.name == "bob (tried by ada)"
+    assert principal.name == "bob (run by ada)"
     assert "mcp_app.view_session" in principal.permissions
     assert "mcp_app.try_entries" not in principal.permissions
     event = AuditEvent.objects.get()
