@@ -182,7 +182,7 @@ function openOperations() {
     const save = at("save");
     if (save) {
       save.disabled = !chosen.length;
-      save.textContent = chosen.length === 1 ? "Save 1 draft" : `Save ${number(chosen.length)} drafts`;
+      save.textContent = chosen.length === 1 ? "Save 1 draft" : `Save${chosen.length ? ` ${number(chosen.length)}` : ""} drafts`;
     }
     const picked = Object.fromEntries(chosen.map((each) => [each.key, names.get(each.key) ?? ""]));
     at("selection").value = JSON.stringify(picked);
