@@ -133,3 +133,19 @@ def test_pasted_curl_line_becomes_a_published_tool(visit_near: Visit, near: Live
     assert json.loads(result["content"][0]["text"]) == [{"id": 7, "total": 12}, {"id": 8, "total": 3}]
     assert shop.lines[-1] == "GET /v1/orders?limit=5&status=paid&page=1"
     assert shop.requests[-1].header("x-api-key") == SECRET
+
+
+def test_arguments_are_edited_as_rows_without_scripts(visit_near: Visit, shop: WebApi) -> None:
+    visitor = visit_near(java_script_enabled=False)
+    page = visitor.page
+    page.goto(f"{visitor.base}/admin/mcp_app/tool/http/")
+    page.fill("#id_address", f"{shop.origin}/v1/orders?status={{status}}")
+    page.fill("#id_rows-0-name", "limit")
+    page.select_option("#id_rows-0-place", "query")
+    page.select_option("#id_rows-0-kind", "integer")
+    page.fill("#id_arguments", '{"status": "paid", "limit": 3}')
+    page.click("[name=_try]")
+    expect(page.locator("[data-sent]")).to_contain_text("/v1/orders?status=paid&limit=3")
+    expect(page.get_by_role("group", name="Argument status").locator("[data-found]")).to_have_text("query")
+    expect(page.get_by_role("group", name="Argument limit").get_by_label("Sent in")).to_have_value("query")
+    picture(page, "http-tool-without-scripts")

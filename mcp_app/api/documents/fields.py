@@ -10,6 +10,7 @@ from rest_framework import serializers
 from mcp_app.api.base import InputSerializer
 from mcp_app.api.formats import RowSerializer
 from mcp_app.catalogue.documents import storing
+from mcp_app.catalogue.documents.importing import MAX_TOOLS
 from mcp_app.catalogue.documents.tools import drafts_of, tools_of
 from mcp_app.catalogue.sources.http.openapi.reading import METHODS
 from mcp_app.catalogue.sources.http.openapi.servers import servers_of
@@ -178,9 +179,12 @@ class ImportInput(InputSerializer):
     operations = serializers.ListField(
         child=serializers.CharField(max_length=MAX_KEY),
         default=list,
+        max_length=MAX_TOOLS,
         help_text="Keys, paths or operation ids; `*` stands for any text.",
     )
-    tags = serializers.ListField(child=serializers.CharField(max_length=100), default=list)
+    tags = serializers.ListField(
+        child=serializers.CharField(max_length=100), default=list, max_length=MAX_TOOLS
+    )
     all = serializers.BooleanField(default=False, help_text="All operations that are not deprecated.")
     names = serializers.DictField(
         child=serializers.CharField(max_length=128),

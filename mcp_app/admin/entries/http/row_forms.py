@@ -37,7 +37,11 @@ class RowForm(forms.Form):
         error_messages={"invalid": "Use letters, digits, _, . and - only."},
     )
     kind = forms.ChoiceField(
-        label="Type", choices=[*_KINDS.items(), ("", "other, as JSON")], widget=Select(), required=False
+        label="Type",
+        choices=[*_KINDS.items(), ("", "other, as JSON")],
+        widget=Select(),
+        required=False,
+        initial="string",
     )
     place = forms.ChoiceField(
         label="Sent in",
