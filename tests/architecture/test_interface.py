@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.interface import ALLOWED, files, findings, refused, shown
+from mcp_app.admin.audit import WORDS
+from tests.architecture.interface import ALLOWED, ROOT, files, findings, refused, shown
 
 PYTHON = '''
 """A docstring of nobody."""
@@ -58,3 +61,20 @@ def test_interface_uses_the_words_of_the_glossary() -> None:
 def test_allowed_words_are_still_used(monkeypatch: pytest.MonkeyPatch) -> None:
     found = "\n".join(findings(allowed={}))
     assert [entry for entry in ALLOWED if f"{entry[0]}:" not in found or f"“{entry[1]}”" not in found] == []
+
+
+def audited(path: Path) -> Iterator[str]:
+    """Yield the actions of a module that stand in it as ``action="…"``."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.keyword) and node.arg == "action":
+            values = (
+                [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
+            )
+            yield from (str(each.value) for each in values if isinstance(each, ast.Constant))
+
+
+def test_every_audited_action_has_words() -> None:
+    modules = [path for path in (ROOT / "mcp_app").rglob("*.py") if "audit" in path.read_text()]
+    actions = {action for path in modules for action in audited(path) if "." in action}
+    assert len(actions) > 15
+    assert sorted(actions - set(WORDS)) == []
