@@ -313,7 +313,7 @@ class ModelAdmin(NamedList, ListedLookups, SkinAdmin[M]):
                 do(row)
                 done += 1
             except refusal as refused:
-                text = f"Left alone: {marked(row)}. {marked(refused)}"
+                text = f"Unchanged: {marked(row)}. {marked(refused)}"
                 self.message_user(request, text, messages.WARNING)
         return done
 

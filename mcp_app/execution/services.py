@@ -69,7 +69,7 @@ WORDS_OF_START = {
 WORDS_OF_RETRY = {
     Code.UNKNOWN_TOOL: "The tool {tool} is no longer offered.",
     Code.INVALID_ARGUMENTS: "The tool no longer takes these arguments: {words}",
-    Code.CALLER_UNKNOWN: "A second user must approve it, but its caller is not known.",
+    Code.CALLER_UNKNOWN: "Another user must approve it, but its caller is not known.",
     Code.CREDENTIAL_ENDED: "It would wait for approval, which nobody could give. {words}",
 }
 

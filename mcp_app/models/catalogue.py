@@ -88,11 +88,13 @@ class Tool(EntryRow):
     retries = models.PositiveSmallIntegerField(
         null=True,
         blank=True,
-        help_text="How often to try again if a worker stops, for idempotent background tools. "
+        help_text="Number of retries if a worker stops. Only for idempotent background tools. "
         "Empty: as in code.",
     )
     queue = models.CharField(
-        max_length=100, blank=True, help_text="Celery queue of background calls. It needs a worker."
+        max_length=100,
+        blank=True,
+        help_text="Celery queue of background calls. A worker must listen to this queue.",
     )
     priority = models.PositiveSmallIntegerField(
         null=True, blank=True, help_text="0 to 9. Higher priorities run first. Empty: as in code."
@@ -114,20 +116,20 @@ class Tool(EntryRow):
         help_text="Minutes, after which a waiting call ends with an error. Empty: as in code, or 60.",
     )
     four_eyes = models.BooleanField(
-        "second user must approve", default=False, help_text="Users cannot approve their own calls."
+        "another user must approve", default=False, help_text="Users cannot approve their own calls."
     )
     max_result_tokens = models.PositiveIntegerField(
         "maximum tokens of a result",
         null=True,
         blank=True,
         help_text="Longer results are cut, and the whole can be read in pages. At least 250. Empty: as in "
-        "code, or the server's default. It has no effect with an output schema.",
+        "code, or the server's default. Ignored if the tool has an output schema.",
     )
     max_result_bytes = models.PositiveIntegerField(
         "maximum bytes of a result",
         null=True,
         blank=True,
-        help_text="As above, and images and files count, too. At least 1,000. Empty: as in code.",
+        help_text="Longer results, including images and files, are cut. At least 1,000. Empty: as in code.",
     )
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"

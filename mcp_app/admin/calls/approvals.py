@@ -210,7 +210,7 @@ class ApprovalAdmin(DecidingAdmin):
             '<span><a class="mcp-link" href="{}">{}</a>{} <span class="mcp-dim">{}</span></span>',
             self.call_url(call.pk),
             visible(call.tool),
-            format_html(" {}", badge("second user must approve")) if call.four_eyes else "",
+            format_html(" {}", badge("another user must approve")) if call.four_eyes else "",
             visible(_shared(call).tools.get(call.tool, NOT_SHOWN).title),
         )
 

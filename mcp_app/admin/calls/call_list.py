@@ -224,7 +224,7 @@ class CallAdmin(LongListAdmin[Call]):
     def stop_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
         """Cancel each selected call that has not finished."""
         stopped = [cancel_call(call_id=call.pk, actor=request.user) for call in queryset]
-        text = f"Cancelled: {sum(stopped)}. Already finished: {stopped.count(False)}."
+        text = _cancelled(sum(stopped), stopped.count(False))
         self.message_user(request, text, messages.SUCCESS if any(stopped) else messages.INFO)
 
     @admin.action(description="Retry selected as new calls", permissions=["operate"])
@@ -341,6 +341,14 @@ class CallAdmin(LongListAdmin[Call]):
         if call is None:
             return JsonResponse({"note": "There is no such call."}, status=404)
         return JsonResponse(live(call, read_position(request.GET.get("after"))))
+
+
+def _cancelled(cancelled: int, finished: int) -> str:
+    """Return the message about cancelled calls, and about calls that had finished before."""
+    if not cancelled:
+        return f"Nothing cancelled: the call{'s' if finished > 1 else ''} had already finished."
+    after = f" Already finished: {finished}." if finished else ""
+    return f"Calls cancelled: {cancelled}.{after}"
 
 
 def asked_in(call: Call) -> str:

@@ -175,7 +175,7 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
         self._report(request, done.skipped)
         if not done.drafts:
             return self.row_page(request, row)
-        text = f"Saved {len(done.drafts)} drafts. Clients see them when they are published."
+        text = f"{_drafts(done)} saved. Clients do not see them until they are published."
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(self.page_url("change", row))
 
@@ -227,7 +227,7 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
                 seen = request.POST.get("seen", "")
                 done = updating.update_tools(row=row, accepted=accepted, actor=request.user, seen=seen)
                 self._report(request, done.skipped)
-                text = f"Updated. Saved {len(done.drafts)} drafts." if done.drafts else "Updated."
+                text = f"Updated. {_drafts(done)} saved." if done.drafts else "Updated."
                 self.message_user(request, text, messages.SUCCESS)
                 return HttpResponseRedirect(self.page_url("change", row))
             plan = updating.planned(row)
@@ -263,3 +263,8 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
     def _context(self, request: HttpRequest, title: str, row: ApiDocument | None = None) -> dict[str, Any]:
         own = Media(css={"all": ["mcp_app/openapi.css"]}, js=["mcp_app/openapi.js"])
         return {**self.object_context(request, title, row), "media": self.media + own}
+
+
+def _drafts(done: importing.Imported | updating.Updated) -> str:
+    """Return the number of saved drafts in words."""
+    return f"{len(done.drafts)} draft{'s' if len(done.drafts) != 1 else ''}"

@@ -39,6 +39,7 @@ from mcp_app.message_log.counts.refusals import RefusalCount
 PEOPLE_PER_PAGE: Final = 50
 RECENT: Final = timedelta(days=1)
 Entry = Any
+HELP: Final = "If restricted, other users do not see it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +113,9 @@ def rule_of(entry: Entry) -> str:
 
 def about_permission(request: HttpRequest) -> SafeString:
     """Return the help text of the permission field. It has a link to add a group if the user may do so."""
-    text = "Others do not see it."
     if not (admin.site.is_registered(Group) and request.user.has_perm("auth.add_group")):
-        return format_html("{}", text)
-    return with_window(text, "New group", reverse(f"{admin.site.name}:auth_group_add"), "permission")
+        return format_html("{}", HELP)
+    return with_window(HELP, "New group", reverse(f"{admin.site.name}:auth_group_add"), "permission")
 
 
 def people_named(asked: str) -> QuerySet[Any]:

@@ -207,12 +207,16 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
         for entry in queryset:
             if source_of(entry).follows:
                 where = source_of(entry).origin
-                self._refuse(request, entry, f"is defined in {where}: add a preset or another entry instead")
+                why = f"is defined in {where}. Add a preset or another entry instead."
+                self._refuse(request, "Not duplicated", entry, why)
                 continue
             try:
                 copy = self.duplicate(entry, request.user)
             except ValidationError as error:
-                self._refuse(request, entry, "was not duplicated: " + " ".join(error.messages))
+                why = "cannot be copied: " + " ".join(error.messages)
+                self._refuse(request, "Not duplicated", entry, why)
+                    request, "Not duplicated", entry, "cannot be copied: " + " ".join(error.messages)
+                )
             else:
                 text = f"Duplicated {marked(entry)} as {marked(copy)}."
                 self.message_user(request, text, messages.SUCCESS)
@@ -240,9 +244,9 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
                 return candidate
         raise ValidationError("Every name for a copy is taken.")
 
-    def _refuse(self, request: HttpRequest, entry: Entry, why: str) -> None:
+    def _refuse(self, request: HttpRequest, what: str, entry: Entry, why: str) -> None:
         # The message must not begin with the name, because Django's templates capitalize the first letter.
-        self.message_user(request, f"Left alone: {marked(entry)} {why}.", messages.WARNING)
+        self.message_user(request, f"{what}: {marked(entry)} {why}", messages.WARNING)
 
     @admin.action(description="Delete selected", permissions=["delete"])
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
@@ -252,7 +256,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
         """
         for entry in queryset.exclude(deletable()):
             where = source_of(entry).origin
-            self._refuse(request, entry, f"is defined in {where} and stays: disable it instead")
+            self._refuse(request, "Not deleted", entry, f"is defined in {where}. Disable it instead.")
         going = queryset.filter(deletable())
         return delete_selected(self, request, going) if going.exists() else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import messages
 from django.contrib.admin.options import IS_POPUP_VAR
@@ -26,6 +26,7 @@ from mcp_app.interface.text import marked, visible
 from mcp_app.models import Draft
 
 Entry = Any
+SAVE: Final = "Save as draft"
 
 
 class DraftPages(CallersPages):
@@ -203,10 +204,8 @@ def _meanwhile(request: HttpRequest, entry: Entry | None) -> list[Between]:
 
 def _button(request: HttpRequest, waits: Draft | None, shown: Draft | None) -> str:
     """Return the label of the button that saves a draft, or "" if the form must not save one."""
-    if shown is not None:
-        return "Save draft"
-    if waits is None:
-        return "Save as draft"
+    if shown is not None or waits is None:
+        return SAVE
     # Another user has saved a draft first. The form keeps the user's input, and the button names the
     # consequence.
     return "Replace the draft" if "_draft" in request.POST else ""

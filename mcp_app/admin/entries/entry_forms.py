@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
@@ -25,6 +25,9 @@ from mcp_app.interface.text import marked, marked_block
 from mcp_app.models import Draft, Prompt, Resource, Tool
 
 Entry = Any
+
+# Label of a field whose value differs from that of the source.
+CHANGED: Final = "changed here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,13 +221,13 @@ def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
     overrides = value not in UNSET
     if name in IN_CODE:
         if overrides:
-            return _marked("override", f"Clear the field to use the text from {origin}.")
-        return _marked(f"from {origin}", "The text in gray is used.")
+            return _marked(CHANGED, f"Clear the field to use the text from {origin}.")
+        return _marked(f"from {origin}", f"The grey text comes from {origin}.")
     shown = "the value" if isinstance(stated, list | dict) else marked(stated)
     if overrides:
-        return _marked("override", f"Clear the field to use {shown} from {origin}.")
+        return _marked(CHANGED, f"Clear the field to use {shown} from {origin}.")
     return _marked(f"from {origin}", f"In use: {shown}.")
 
 
 def _marked(word: str, sentence: str) -> SafeString:
-    return format_html("{} {}", badge(word, "warn" if word == "override" else "plain"), sentence)
+    return format_html("{} {}", badge(word, "warn" if word == CHANGED else "plain"), sentence)

@@ -84,7 +84,7 @@ def test_approval_queue_redacts_arguments_and_shows_time_left(root: Client, seed
     assert "shelves[1,2,3]" in text
     assert "hunter2" not in text
     assert "19 h 59 min" in text
-    assert "second user must approve" in text
+    assert "another user must approve" in text
 
 
 def test_approval_pages_show_the_key_and_client_of_the_call(root: Client, seeded: Seed) -> None:
@@ -350,7 +350,7 @@ def test_bulk_decision_skips_and_lists_decided_calls(decider: Client, seeded: Se
     )
     posted = {"action": "approve_calls", "_selected_action": [call.pk, uuid4()], "decided": "approve"}
     text = decider.post(QUEUE, posted, follow=True).content.decode()
-    assert f"Left alone: {call.pk}. root has refused this call already" in text
+    assert f"Unchanged: {call.pk}. root has refused this call already" in text
     assert "There is no such call any more." in text
     looked_at = {"action": "approve_calls", "_selected_action": [call.pk]}
     assert (

@@ -403,7 +403,10 @@ def test_finished_call_cannot_be_stopped(operator: Client, seeded: Seed) -> None
 def test_bulk_action_stops_calls(operator: Client, seeded: Seed) -> None:
     chosen = [seeded.running_call.pk, seeded.waiting_call.pk, seeded.call.pk]
     answer = operator.post(LIST, {"action": "stop_calls", "_selected_action": chosen}, follow=True)
-    assert "Cancelled: 2. Already finished: 1." in answer.content.decode()
+    assert "Calls cancelled: 2. Already finished: 1." in answer.content.decode()
+    finished = {"action": "stop_calls", "_selected_action": [seeded.call.pk]}
+    again = operator.post(LIST, finished, follow=True).content.decode()
+    assert "Nothing cancelled: the call had already finished." in again
 
 
 @pytest.mark.usefixtures("offered")
@@ -451,7 +454,7 @@ def test_bulk_retry_skips_calls_that_cannot_be_retried(operator: Client, seeded:
     answer = operator.post(LIST, {"action": "retry_calls", "_selected_action": chosen}, follow=True)
     text = answer.content.decode()
     assert "New calls: 1." in text
-    assert "Left alone: count" in text
+    assert "Unchanged: count" in text
 
 
 def test_stop_and_retry_buttons_require_change_permission(operator: Client, seeded: Seed) -> None:

@@ -18,6 +18,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from mcp_app.admin.entries.callers import HELP
+from mcp_app.admin.entries.entry_forms import CHANGED
 from mcp_app.auth.membership import grant_membership, group_of, membership_of
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import below
@@ -228,8 +230,8 @@ def test_form_marks_texts_from_code_and_overrides(root: Client, seeded: Seed) ->
     for entry in (seeded.echo, Prompt.objects.get(name="code_review"), Resource.objects.get(source="code")):
         definition = {**entry.definition, "title": "A title", "description": "What it does."}
         type(entry).objects.filter(pk=entry.pk).update(definition=definition, description="Ours.")
-        assert "override Clear the field to use the text from code." in _beside(root, entry, "description")
-        assert _beside(root, entry, "title").endswith("from code The text in gray is used.")
+        assert f"{CHANGED} Clear the field to use the text from code." in _beside(root, entry, "description")
+        assert _beside(root, entry, "title").endswith("from code The grey text comes from code.")
     # A text that code does not define cannot be overridden, nor can one of an entry made in the admin.
     Tool.objects.filter(pk=seeded.echo.pk).update(definition={"name": "echo"})
     preset = Tool.objects.filter(source="admin").first()
@@ -248,7 +250,7 @@ def test_form_marks_limits_and_permission_from_code(
     said = {name: _beside(root, seeded.echo, name) for name in ("timeout_seconds", "permission", "queue")}
     assert said["timeout_seconds"].endswith("from code In use: 30.0.")
     assert said["permission"].endswith("from code In use: auth.view_user.")
-    assert "override Clear the field to use slow from code." in said["queue"]
+    assert f"{CHANGED} Clear the field to use slow from code." in said["queue"]
     assert "cannot be switched off here" in _beside(root, seeded.echo, "needs_approval")
     assert "code" not in _beside(root, seeded.echo, "calls_per_minute")
 
@@ -305,7 +307,7 @@ def test_placeholder_keeps_line_breaks_and_marks_hidden_characters(root: Client,
 def test_group_created_beside_the_field_is_selected_by_its_id(root: Client, seeded: Seed) -> None:
     form = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
     assert 'id="add_id_permission"' in form
-    assert "Others do not see it." in form
+    assert HELP in form
     editors = Group.objects.create(name="Editors")
     _restrict(root, seeded.echo, str(editors.pk))
     seeded.echo.refresh_from_db()

@@ -238,7 +238,7 @@ def test_bulk_switch_creates_one_revision(root: Client, seeded: Seed) -> None:
 
 def test_admin_entries_are_duplicated_disabled_and_others_refused(root: Client, seeded: Seed) -> None:
     text = _choose(root, "tool", "duplicate_entries", seeded.preset, seeded.echo).content.decode()
-    assert "Left alone: echo is defined in code: add a preset or another entry instead." in text
+    assert "Not duplicated: echo is defined in code. Add a preset or another entry instead." in text
     copy = Tool.objects.get(name="greet_world-copy")
     assert (copy.enabled, copy.fixed_arguments, copy.title) == (
         False,
@@ -272,7 +272,7 @@ def test_bulk_delete_confirms_and_skips_entries_from_code(root: Client, seeded: 
     assert not Tool.objects.filter(pk=seeded.preset.pk).exists()
     assert Tool.objects.filter(pk=seeded.echo.pk).exists()
     said = _choose(root, "tool", "delete_selected", seeded.echo).content.decode()
-    assert "Left alone: echo is defined in code and stays: disable it instead." in said
+    assert "Not deleted: echo is defined in code. Disable it instead." in said
 
 
 def test_missing_tool_is_deleted_unless_it_has_presets(root: Client, seeded: Seed) -> None:

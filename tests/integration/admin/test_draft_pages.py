@@ -118,7 +118,7 @@ def test_draft_of_a_new_entry_creates_it_when_published(root: Client, seeded: Se
     answer = root.post(page("prompt", "add"), PROMPT | DRAFT, follow=True)
     draft = Draft.objects.get()
     assert answer.redirect_chain[-1][0] == page("draft", "change", draft.pk)
-    assert "Not published yet" in answer.content.decode()
+    assert "Unpublished prompt" in answer.content.decode()
     assert not Prompt.objects.filter(name="hello").exists()
     edit = f"{page('prompt', 'add')}?draft={draft.pk}"
     shown = root.get(edit)

@@ -76,7 +76,7 @@ class HttpToolForm(forms.Form):
     address = _line(
         "URL",
         "https://api.example.com/v1/orders/{id}?status={status}",
-        help_text="Each {placeholder} is an argument of the tool. The server cannot have one.",
+        help_text="Each {placeholder} is an argument of the tool. The host name cannot contain one.",
     )
     credential = _choice("Credential", [], required=False)
     headers = _area(
@@ -87,7 +87,8 @@ class HttpToolForm(forms.Form):
         "Body content",
         5,
         '{"note": "{note}", "source": "mcp"}',
-        help_text='"{note}" stands for the argument note. A body of one {placeholder} sends its value.',
+        help_text='"{note}" stands for the argument note. If the body is only {placeholder}, the value is '
+        "sent as it is.",
     )
     content_type = _line(
         "Content type", "text/csv", max_length=100, help_text="Empty: the default for this body."
@@ -96,7 +97,7 @@ class HttpToolForm(forms.Form):
         shape=dict,
         required=False,
         label="Input schema",
-        help_text="Written from the rows. If you change it, it replaces them.",
+        help_text="Generated from the arguments above. Your changes here replace them.",
     )
     schema_seen = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
     mapping = _line(
@@ -143,7 +144,7 @@ class HttpToolForm(forms.Form):
         label="Cache", initial=0, min_value=0, max_value=86_400, help_text="In seconds, for GET requests."
     )
     name = _line("Name", "get_order", max_length=128, help_text="Clients call the tool by this name.")
-    description = _area("Description", 3, help_text="Tells a model when and how to use this.")
+    description = _area("Description", 3, help_text="Explains to models when and how to use it.")
     arguments = JsonField(shape=dict, required=False, label="Test arguments")
     tried = forms.CharField(required=False, widget=forms.HiddenInput)
     seen = forms.IntegerField(required=False, widget=forms.HiddenInput)
@@ -157,7 +158,7 @@ class HttpToolForm(forms.Form):
         permission = PermissionField(
             current=entry.permission if entry else "",
             label="Who can use it",
-            help_text="Others do not see it.",
+            help_text="If restricted, other users do not see the tool.",
         )
         self.fields["permission"] = permission
         if entry is not None:

@@ -185,7 +185,7 @@ class HttpToolPages(ModelAdmin[Tool]):
                 waiting = pending_drafts.draft_of(entry) if entry is not None else None
                 draft = save_draft(**kind, draft=waiting, seen=seen, **values)
                 address = reverse(f"{self.admin_site.name}:mcp_app_draft_change", args=[draft.pk])
-                text = f"The draft of {marked(draft.key)} was saved."
+                text = f"Draft of {marked(draft.key)} saved. Clients do not see it until it is published."
             else:
                 row = save_entry(**kind, seen=seen, **values)
                 address, text = self.page_url("change", row), f"{marked(row.name)} was published."
