@@ -215,8 +215,6 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
             except ValidationError as error:
                 why = "cannot be copied: " + " ".join(error.messages)
                 self._refuse(request, "Not duplicated", entry, why)
-                    request, "Not duplicated", entry, "cannot be copied: " + " ".join(error.messages)
-                )
             else:
                 text = f"Duplicated {marked(entry)} as {marked(copy)}."
                 self.message_user(request, text, messages.SUCCESS)

@@ -76,7 +76,7 @@ class HttpToolForm(forms.Form):
     address = _line(
         "URL",
         "https://api.example.com/v1/orders/{id}?status={status}",
-        help_text="Each {placeholder} is an argument of the tool. The host name cannot contain one.",
+        help_text="Each {placeholder} is an argument of the tool. The host cannot contain one.",
     )
     credential = _choice("Credential", [], required=False)
     headers = _area(
