@@ -72,7 +72,7 @@ def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
         seen=revisions.last_revision(entry) if entry is not None else 0,
         may_publish=may_edit and may_publish(request.user),
         may_edit=may_edit,
-        edit_url=f"{entry_address(draft)}?draft={draft.pk}",
+        edit_url=f"{entry_admin_of(draft).draft_form_url(draft, entry)}?draft={draft.pk}",
         publish_url=reverse(f"{site.name}:mcp_app_draft_publish", args=[draft.pk]),
         discard_url=reverse(f"{site.name}:mcp_app_draft_discard", args=[draft.pk]),
     )

@@ -15,7 +15,7 @@ from django.utils.http import urlencode
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.admin.entries.differences import label
-from mcp_app.admin.entries.draft_card import Between, card_of, changes_since
+from mcp_app.admin.entries.draft_card import Between, card_of, changes_since, entry_address
 from mcp_app.admin.entries.entry_forms import Intent
 from mcp_app.catalogue.changes import pending_drafts, revisions
 from mcp_app.catalogue.changes.drafts import source_in
@@ -40,8 +40,8 @@ class DraftPages(CallersPages):
             as_draft="_draft" in request.POST,
             why=request.POST.get("why", ""),
             seen=_digits(request.POST.get("mcp-seen", "")),
-            draft=_as_seen(request.POST.get("mcp-draft", "")),
-            shows=self._shown_draft(request, obj),
+            draft=draft_as_seen(request.POST.get("mcp-draft", "")),
+            shows=self.shown_draft(request, obj),
             source=self.form_source(request, obj),
         )
         return form
@@ -50,7 +50,7 @@ class DraftPages(CallersPages):
         """Return the source of the entry on a form. For a new entry, ``?source=`` names the source."""
         if entry is not None:
             return source_of(entry)
-        if (shown := self._shown_draft(request, None)) is not None:
+        if (shown := self.shown_draft(request, None)) is not None:
             return source_in(shown, None)
         if "source" not in request.GET:
             return made_here(self.model)
@@ -92,7 +92,7 @@ class DraftPages(CallersPages):
         return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
 
     def _draft_context(self, request: HttpRequest, entry: Entry | None) -> dict[str, Any]:
-        shown = self._shown_draft(request, entry)
+        shown = self.shown_draft(request, entry)
         waits = shown or (pending_drafts.draft_of(entry) if entry is not None else None)
         may_save = self.has_change_permission(request, entry) if entry else self.has_add_permission(request)
         directly = may_publish(request.user) and shown is None
@@ -113,7 +113,11 @@ class DraftPages(CallersPages):
         hidden = () if directly else buttons if shown is None else (*buttons, "show_delete")
         return {**context, **dict.fromkeys(hidden, False)}
 
-    def _shown_draft(self, request: HttpRequest, entry: Entry | None) -> Draft | None:
+    def draft_form_url(self, draft: Draft, entry: Entry | None) -> str:
+        """Return the URL of the form that edits a draft."""
+        return entry_address(draft)
+
+    def shown_draft(self, request: HttpRequest, entry: Entry | None) -> Draft | None:
         """Return the draft that ``?draft=`` refers to. The form shows the values of this draft."""
         pk = _digits(request.GET.get("draft", ""))
         if pk is None:
@@ -215,7 +219,8 @@ def _saved(obj: Any) -> Draft | None:
     return getattr(obj, "saved_draft", None)
 
 
-def _as_seen(token: str) -> Draft | None:
+def draft_as_seen(token: str) -> Draft | None:
+    """Return the id and version of a draft from a form, or None if the form showed no draft."""
     pk, _, version = token.partition(":")
     number, saved = _digits(pk), _digits(version)
     return Draft(pk=number, version=saved) if number is not None and saved is not None else None

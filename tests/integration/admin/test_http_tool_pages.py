@@ -11,6 +11,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client as Browser
 from django.urls import reverse
 
+from mcp_app.catalogue.changes.drafts import save_draft
 from mcp_app.catalogue.changes.services import save_entry
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.sources.http.source import HTTP
@@ -201,6 +202,49 @@ def test_draft_is_saved_untried(root: Browser) -> None:
     draft = Draft.objects.get()
     assert page.headers["Location"] == reverse("admin:mcp_app_draft_change", args=[draft.pk])
     assert (draft.source, draft.key, Tool.objects.exists()) == ("http", "order", False)
+
+
+def test_edited_draft_is_tested_and_saved_on_the_form_of_the_request(root: Browser, api: WebApi) -> None:
+    page = post(root, "_draft", entered(api))
+    draft = Draft.objects.get()
+    edit = root.get(page.headers["Location"]).context["card"].edit_url
+    assert edit == f"{ADD}?draft={draft.pk}"
+    form = root.get(edit).context["form"]
+    assert form["address"].value() == f"{api.origin}/orders/{{id}}?v=2&note={{note}}"
+    api.says({"a": 1})
+    seen = {"mcp-draft": f"{draft.pk}:{draft.version}"}
+    tested = post(root, "_try", entered(api) | seen, edit)
+    assert (tested.context["outcome"].problem, tested.context["draft"]) == ("", draft)
+    assert post(root, "_publish", entered(api, description="New.") | seen, edit).status_code == 302
+    again = Draft.objects.get()
+    assert (again.pk, again.values["description"], Tool.objects.exists()) == (draft.pk, "New.", False)
+    stale = post(root, "_draft", entered(api, description="Newer.") | seen, edit)
+    assert stale.context["form"].non_field_errors()
+    assert Draft.objects.get().values["description"] == "New."
+
+
+def test_draft_of_a_stored_tool_keeps_its_other_changes_and_its_note(root: Browser) -> None:
+    post(root, "_untried", entered())
+    row = Tool.objects.get(name="order")
+    changed = {**row.request, "path": "/v3/{id}"}
+    note = {"note": "Why", "title": "Order"}
+    draft = save_draft(kind=Tool, entry=row, actor=None, request=changed, **note)
+    address = reverse("admin:mcp_app_tool_http_change", args=[row.pk])
+    page = root.get(reverse("admin:mcp_app_tool_change", args=[row.pk]))
+    edit = page.context["card"].edit_url
+    assert edit == f"{address}?draft={draft.pk}"
+    values = {name: entered()[name] for name in entered() if name != "name"}
+    post(root, "_draft", {**values, "address": "https://api.example.com/v4/{id}?note={note}"}, edit)
+    draft.refresh_from_db()
+    assert (draft.note, draft.values["title"], draft.values["request"]["path"]) == (
+        "Why",
+        "Order",
+        "/v4/{id}",
+    )
+    title_only = {**draft.values, "title": "Only"}
+    Draft.objects.filter(pk=draft.pk).update(values={"title": title_only["title"]})
+    other = root.get(reverse("admin:mcp_app_tool_change", args=[row.pk])).context["card"].edit_url
+    assert other == f"{reverse('admin:mcp_app_tool_change', args=[row.pk])}?draft={draft.pk}"
 
 
 def test_stored_tool_is_shown_and_changed(root: Browser) -> None:

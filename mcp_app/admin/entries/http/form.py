@@ -149,14 +149,18 @@ class HttpToolForm(forms.Form):
     tried = forms.CharField(required=False, widget=forms.HiddenInput)
     seen = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, user: Any, entry: Tool | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, user: Any, entry: Tool | None = None, row: Tool | None = None, **kwargs: Any
+    ) -> None:
+        """Take the stored tool as ``entry``. ``row`` has the values that are changed, such as a draft's."""
         super().__init__(*args, **kwargs)
         self.entry = entry
+        self.row = row
         self.rows = rows_in(self.data) if self.is_bound else RowSet(initial=[], prefix=PREFIX)
         credential: Any = self.fields["credential"]
-        credential.choices = [("", "none"), *_credentials(user, entry)]
+        credential.choices = [("", "none"), *_credentials(user, row)]
         permission = PermissionField(
-            current=entry.permission if entry else "",
+            current=row.permission if row else "",
             label="Who can use it",
             help_text="If restricted, other users do not see the tool.",
         )
@@ -200,7 +204,7 @@ class HttpToolForm(forms.Form):
         """Return the plan as JSON. Raises EnteredError for a field that cannot be read."""
         given = self.cleaned_data
         entered = Entered(**{name: given.get(name) or "" for name in REQUEST_FIELDS})
-        found = {**kept_members(self.entry.request if self.entry else None), **entered.plan()}
+        found = {**kept_members(self.row.request if self.row else None), **entered.plan()}
         found = placed(found, self.entered_rows())
         result = {name: given.get(name) or "" for name in ("mapping", "error_mapping", "prepend", "append")}
         result = {name: value for name, value in result.items() if value}
@@ -276,11 +280,11 @@ class HttpToolForm(forms.Form):
         return (field, rest) if mark and field in self.fields else ("address", text)
 
 
-def _credentials(user: Any, entry: Tool | None) -> list[tuple[str, str]]:
+def _credentials(user: Any, row: Tool | None) -> list[tuple[str, str]]:
     """Return the credentials that the user may use, and the one that the tool has."""
     if user.has_perm(USE):
         return [(row.name, f"{row.name} ({row.origin_list})") for row in Credential.objects.order_by("name")]
-    present = (entry.request or {}).get("credential", "") if entry is not None else ""
+    present = (row.request or {}).get("credential", "") if row is not None else ""
     return [(present, present)] if present else []
 
 

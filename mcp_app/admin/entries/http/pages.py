@@ -21,6 +21,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import ModelAdmin
+from mcp_app.admin.entries.entry_drafts import draft_as_seen
+from mcp_app.admin.entries.http.drafts import Edited, edited, is_of_request
 from mcp_app.admin.entries.http.form import HttpToolForm, filled_in, initial_of, messages_of
 from mcp_app.auth.bench import TRY
 from mcp_app.catalogue.changes import pending_drafts, revisions
@@ -41,7 +43,7 @@ from mcp_app.catalogue.sources.http.sending import Attempt, Recorder
 from mcp_app.catalogue.sources.http.source import HTTP, input_schema
 from mcp_app.credentials.services import NOT_ALLOWED, USE
 from mcp_app.interface.text import marked
-from mcp_app.models import Credential, Tool, audit
+from mcp_app.models import Credential, Draft, Tool, audit
 
 # The longest part of a body that the page shows.
 SHOWN_BYTES: Final = 64 * 1024
@@ -70,7 +72,21 @@ class HttpToolPages(ModelAdmin[Tool]):
         entry = self.get_object(request, unquote(object_id))
         if entry is None or not HTTP.owns(entry) or not self.has_change_permission(request, entry):
             return context
-        return {**context, "request_url": self.page_url("http_change", entry)}
+        draft = self._draft_query(request, entry)
+        return {**context, "request_url": f"{self.page_url('http_change', entry)}{draft}"}
+
+    def draft_form_url(self, draft: Draft, entry: Tool | None) -> str:
+        """Return the URL of the form that edits a draft: the form of the request, if it changes a request."""
+        if not is_of_request(draft, entry):
+            return str(super().draft_form_url(draft, entry))  # type: ignore[misc]
+        return self.page_url("http") if entry is None else self.page_url("http_change", entry)
+
+    def _draft_of(self, request: HttpRequest, entry: Tool | None) -> Draft | None:
+        return self.shown_draft(request, entry)  # type: ignore[attr-defined, no-any-return]
+
+    def _draft_query(self, request: HttpRequest, entry: Tool | None) -> str:
+        shown = self._draft_of(request, entry)
+        return f"?draft={shown.pk}" if shown is not None else ""
 
     def http_view(self, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
         """Show the form of a new or stored HTTP tool, and do what the pressed button says."""
@@ -83,56 +99,62 @@ class HttpToolPages(ModelAdmin[Tool]):
         may = self.has_add_permission(request) if entry is None else may_change(request, entry)
         if not may or not may_see(request, entry):
             raise PermissionDenied
+        tool = edited(entry, self._draft_of(request, entry))
         if request.method == "POST":
-            return self._posted_http(request, entry)
-        initial = {"arguments": {}} if entry is None else initial_of(entry)
+            return self._posted_http(request, tool)
+        row = tool.row
+        initial = {"arguments": {}} if row is None else initial_of(row)
         if initial is None:
             text = "The request form cannot show all of this request. Change it here."
             self.message_user(request, text, messages.INFO)
-            return HttpResponseRedirect(self.page_url("change", entry))
+            return HttpResponseRedirect(self._all_fields_url(request, entry))
         seen = revisions.last_revision(entry) if entry is not None else 0
-        form = HttpToolForm(initial={**initial, "seen": seen}, entry=entry, user=request.user)
-        if entry is not None:
-            plan = RequestPlan.read(entry.request)
-            form.show(plan, input_schema(plan, entry.input_schema), dict.fromkeys(cookies_of(plan), "cookie"))
-        return self._http_page(request, form, entry)
+        form = tool.form(initial={**initial, "seen": seen}, user=request.user)
+        if row is not None:
+            plan = RequestPlan.read(row.request)
+            form.show(plan, input_schema(plan, row.input_schema), dict.fromkeys(cookies_of(plan), "cookie"))
+        return self._http_page(request, form, tool)
 
-    def _posted_http(self, request: HttpRequest, entry: Tool | None) -> HttpResponse:
+    def _all_fields_url(self, request: HttpRequest, entry: Tool | None) -> str:
+        page = self.page_url("add") if entry is None else self.page_url("change", entry)
+        return page + self._draft_query(request, entry)
+
+    def _posted_http(self, request: HttpRequest, tool: Edited) -> HttpResponse:
         if "_fill" in request.POST:
-            return self._filled_in(request, entry)
-        form = HttpToolForm(request.POST, entry=entry, user=request.user)
+            return self._filled_in(request, tool)
+        form = tool.form(request.POST, user=request.user)
         read = form.read()
         if "_live" in request.POST:
             return JsonResponse(_preview(form, read))
         if "_try" not in request.POST:
             form.require_name()
         if read is None or form.errors:
-            return self._http_page(request, form, entry)
+            return self._http_page(request, form, tool)
         if "_try" in request.POST:
-            return self._try_request(request, form, entry, *read)
-        return self._saved(request, form, entry, *read)
+            return self._try_request(request, form, tool, *read)
+        return self._saved(request, form, tool, *read)
 
-    def _filled_in(self, request: HttpRequest, entry: Tool | None) -> HttpResponse:
+    def _filled_in(self, request: HttpRequest, tool: Edited) -> HttpResponse:
         try:
             pasted = read_pasted(request.POST.get("paste", ""))
         except PasteError as error:
-            form = HttpToolForm(request.POST, entry=entry, user=request.user)
+            form = tool.form(request.POST, user=request.user)
             form.full_clean()
             form.errors.clear()
             form.add_error("paste", str(error))
-            return self._http_page(request, form, entry)
+            return self._http_page(request, form, tool)
         initial = filled_in(pasted, request.POST)
-        form = HttpToolForm(initial=initial, entry=entry, user=request.user)
+        form = tool.form(initial=initial, user=request.user)
         with suppress(DefinitionError, EnteredError):
             plan = RequestPlan.read(pasted.entered.plan())
             form.show(plan, schema_of(plan), {})
-        return self._http_page(request, form, entry, notes=pasted.notes)
+        return self._http_page(request, form, tool, notes=pasted.notes)
 
     def _try_request(
         self,
         request: HttpRequest,
         form: HttpToolForm,
-        entry: Tool | None,
+        tool: Edited,
         plan: RequestPlan,
         json: Mapping[str, Any],
     ) -> HttpResponse:
@@ -141,9 +163,9 @@ class HttpToolPages(ModelAdmin[Tool]):
             raise PermissionDenied
         if plan.credential and not request.user.has_perm(USE):
             form.add_error("credential", NOT_ALLOWED)
-            return self._http_page(request, form, entry)
+            return self._http_page(request, form, tool)
         if not plan.is_safe and "_sure" not in request.POST:
-            return self._http_page(request, form, entry, asks=True)
+            return self._http_page(request, form, tool, asks=True)
         arguments, outcome = form.cleaned_data.get("arguments") or {}, Outcome()
         schema = form.schema(plan)
         outcome.run(plan, schema, form.cleaned_data.get("output_schema"), arguments)
@@ -151,7 +173,7 @@ class HttpToolPages(ModelAdmin[Tool]):
             actor=request.user,
             action="http_tool.tried",
             object_kind="tool",
-            object_key=form.cleaned_data.get("name") or (entry.name if entry else ""),
+            object_key=form.cleaned_data.get("name") or (tool.entry.name if tool.entry else ""),
             detail={
                 "method": plan.method,
                 "origin": plan.origin,
@@ -162,28 +184,30 @@ class HttpToolPages(ModelAdmin[Tool]):
         entered: Any = form.data.copy()  # type: ignore[attr-defined]  # A QueryDict.
         entered["tried"] = "" if outcome.problem else _mark(json)
         form.data = entered
-        return self._http_page(request, form, entry, outcome=outcome)
+        return self._http_page(request, form, tool, outcome=outcome)
 
     def _saved(
         self,
         request: HttpRequest,
         form: HttpToolForm,
-        entry: Tool | None,
+        tool: Edited,
         plan: RequestPlan,
         json: Mapping[str, Any],
     ) -> HttpResponse:
-        as_draft = "_draft" in request.POST
+        entry, read_draft = tool.entry, draft_as_seen(request.POST.get("mcp-draft", "")) or tool.draft
+        as_draft = "_draft" in request.POST or read_draft is not None
         if not as_draft and not may_publish(request.user):
             raise PermissionDenied
         if not as_draft and "_untried" not in request.POST and not _is_tried(form, json):
-            return self._http_page(request, form, entry, untried=True)
-        values = form.values(plan, json)
+            return self._http_page(request, form, tool, untried=True)
+        values = tool.values(form.values(plan, json))
         kind: dict[str, Any] = {"kind": Tool, "actor": request.user, "source": HTTP, "entry": entry}
         seen = form.cleaned_data.get("seen") if entry is not None else None
         try:
             if as_draft:
-                waiting = pending_drafts.draft_of(entry) if entry is not None else None
-                draft = save_draft(**kind, draft=waiting, seen=seen, **values)
+                waiting = read_draft or (pending_drafts.draft_of(entry) if entry is not None else None)
+                note = tool.draft.note if tool.draft is not None else ""
+                draft = save_draft(**kind, draft=waiting, seen=seen, note=note, **values)
                 address = reverse(f"{self.admin_site.name}:mcp_app_draft_change", args=[draft.pk])
                 text = f"Draft of {marked(draft.key)} saved. Clients do not see it until it is published."
             else:
@@ -191,21 +215,25 @@ class HttpToolPages(ModelAdmin[Tool]):
                 address, text = self.page_url("change", row), f"{marked(row.name)} was published."
         except ValidationError as error:
             form.complain(messages_of(error))
-            return self._http_page(request, form, entry)
+            return self._http_page(request, form, tool)
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(address)
 
-    def _http_page(
-        self, request: HttpRequest, form: HttpToolForm, entry: Tool | None, **more: Any
-    ) -> HttpResponse:
+    def _http_page(self, request: HttpRequest, form: HttpToolForm, tool: Edited, **more: Any) -> HttpResponse:
         read = form.read() if form.is_bound and not form.errors else None
         preview = _preview(form, read) if form.is_bound else None
+        entry, draft = tool.entry, tool.draft
         title = "Add HTTP tool" if entry is None else f"Request of {marked(entry.name)}"
+        title = title if draft is None else f"Draft of {marked(draft.key)}"
         context = {
             **self.object_context(request, title, entry),
             "form": form,
             "entry": entry,
-            "add_choice": self.add_choice(request, HTTP) if entry is None else [],  # type: ignore[attr-defined]
+            "draft": draft,
+            "seen_draft": f"{draft.pk}:{draft.version}" if draft is not None else "",
+            "form_url": request.path + self._draft_query(request, entry),
+            "all_fields_url": self._all_fields_url(request, entry),
+            "add_choice": self._choice(request, tool),
             "preview": preview,
             "may_publish": may_publish(request.user),
             "may_try": request.user.has_perm(TRY),
@@ -220,6 +248,11 @@ class HttpToolPages(ModelAdmin[Tool]):
         response = TemplateResponse(request, "mcp_admin/http_tool.html", context)
         response.headers["Cache-Control"] = "no-store"
         return response
+
+    def _choice(self, request: HttpRequest, tool: Edited) -> list[dict[str, Any]]:
+        """Return links to the forms of other new tools. A stored tool and a draft have none."""
+        is_new = tool.row is None
+        return self.add_choice(request, HTTP) if is_new else []  # type: ignore[attr-defined]
 
     def _credentials_url(self, request: HttpRequest) -> str:
         """Return the address of the list of credentials, or "" if the user may not open it."""
