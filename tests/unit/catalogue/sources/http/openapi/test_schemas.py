@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_app.catalogue.schemas.client_rules import refusals
 from mcp_app.catalogue.schemas.schema_bounds import compile_foreign
 from mcp_app.catalogue.sources.http.openapi.faults import Unconvertible
 from mcp_app.catalogue.sources.http.openapi.names import member_alias
-from mcp_app.catalogue.sources.http.openapi.schemas import Converted, Schemas
+from mcp_app.catalogue.sources.http.openapi.schemas import Converted, Schemas, definition_name
 from tests.unit.catalogue.sources.http.openapi.documents import document
 
 NULL = {"type": "null"}
@@ -191,6 +191,7 @@ HOSTILE = st.recursive(
 
 
 @pytest.mark.requirement("INT-20", "INT-22")
+@example("3.0", {"$ref": ""})
 @given(st.sampled_from(["3.0", "3.1"]), st.dictionaries(KEYWORDS, HOSTILE, max_size=6))
 def test_any_schema_is_converted_to_a_valid_portable_one_or_refused(version: str, schema: Any) -> None:
     found = document(version=f"{version}.0", components={"schemas": COMPONENTS})
@@ -200,9 +201,7 @@ def test_any_schema_is_converted_to_a_valid_portable_one_or_refused(version: str
         reached = schemas.reached(made.targets)
     except Unconvertible:
         return
-    definitions = {
-        schemas_name.rpartition("/")[2]: schemas.component(schemas_name).schema for schemas_name in reached
-    }
+    definitions = {definition_name(pointer): schemas.component(pointer).schema for pointer in reached}
     whole = {"type": "object", "properties": {"a": made.schema}, "$defs": definitions}
     compile_foreign(whole)
     assert {each.rule.id for each in refusals({"name": "a", "inputSchema": whole})} <= {"recursion"}
