@@ -18,7 +18,7 @@ from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
 from mcp_app.admin.figures.busiest import ClientRow, busiest_clients, spike_reason
 from mcp_app.admin.figures.page import NO_TOOL, NOT_NAMED, UNKNOWN_TOOLS
 from mcp_app.admin.figures.period import asked_period, chosen_url, end_of_log, query_of
-from mcp_app.admin.markup import in_utc, number_text, percentile_text, seconds_text, share_text
+from mcp_app.admin.markup import in_utc, number_text, percentile_text, rate_text, seconds_text, share_text
 from mcp_app.admin.verdict import Reason, ServerStatus, first_steps, tasks_of
 from mcp_app.database import clock
 from mcp_app.doctor import code
@@ -214,7 +214,9 @@ def _show_work(shown: Dashboard, state: Box) -> None:
     waiting = sum(queue.waiting for queue in state.queues)
     orphaned = any(queue.orphaned for queue in state.queues)
     url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
-    note = f"{waiting:,} waiting" + (", queue without a worker" if orphaned else "")
+    unapproved = sum(queue.unapproved for queue in state.queues)
+    note = f"{waiting:,} waiting" + (f", {unapproved:,} for approval" if unapproved else "")
+    note += ", queue without a worker" if orphaned else ""
     shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if orphaned else "", url))
     # If there are no workers at all, another task already reports it.
     if orphaned and state.workers:
@@ -258,7 +260,10 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
         shown.verdict.faults.append(Reason(NEARLY_FULL))
     late = seconds >= LATE_SECONDS
     note = f"{waiting:,} pending {'batch' if waiting == 1 else 'batches'}" if waiting else "up to date"
-    shown.tiles.append(Tile("Log delay", seconds_text(seconds), note, "bad" if late else ""))
+    delay = seconds_text(seconds)
+    if not (state.workers or waiting):
+        delay, note = "–", "not written"
+    shown.tiles.append(Tile("Log delay", delay, note, "" if state.workers and not late else "bad"))
     if not state.workers:
         shown.verdict.faults.append(Reason(NO_WORKER))
     elif late:
@@ -307,8 +312,8 @@ def _calls_chart(found: Traffic, now: datetime) -> Chart:
         found, "calls", "Calls per minute", f"At most {number_text(highest)} a minute.", number_text(top),
         bars=bars([("good", good), ("warn", cancelled), ("bad", failed)], top),
         legend=[("good", "ok"), ("warn", "cancelled"), ("bad", "failed")],
-        columns=["OK", "Cancelled", "Failed"],
-        cells=[[number_text(each) for each in row] for row in zip(good, cancelled, failed, strict=True)],
+        columns=["OK per minute", "Cancelled per minute", "Failed per minute"],
+        cells=[[rate_text(each) for each in row] for row in zip(good, cancelled, failed, strict=True)],
     )  # fmt: skip
 
 

@@ -127,6 +127,11 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
+def rate_text(value: float) -> str:
+    """Return a rate with at most two decimals. A rate above 0 is never shown as 0."""
+    return "<0.01" if 0 < value < 0.005 else number_text(round(value, 2))
+
+
 def share_text(value: float | None) -> str:
     """Return a fraction of 1 as text in percent. A fraction below 1 is never shown as 100 %."""
     if value is None:

@@ -49,7 +49,7 @@ PERIODS: Final = {
     for period in (
         Period("hour", "Last hour", MINUTE, 60),
         Period("day", "Last day", TEN_MINUTES, 144),
-        Period("week", "Last week", HOUR, 168),
+        Period("week", "Last 7 days", HOUR, 168),
     )
 }
 

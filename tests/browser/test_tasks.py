@@ -586,7 +586,7 @@ def stop_a_flood_by_one_client(at: Operator) -> None:
 
 @task(4)
 def download_the_calls_of_each_client_this_week(at: Operator) -> None:
-    at.follow("Figures", "Last week", "By client")
+    at.follow("Figures", "Last 7 days", "By client")
     with at.page.expect_download() as got:
         at.hands.press(at.link("Download CSV"))
     assert got.value.suggested_filename.startswith("calls-by-client-")
@@ -637,7 +637,7 @@ def connect_a_program(at: Operator) -> None:
 
 @task(2)
 def read_the_p95_of_this_week(at: Operator) -> None:
-    at.follow("Figures", "Last week")
+    at.follow("Figures", "Last 7 days")
     row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="count", exact=True))
     expect(row.locator("[data-name=p95]")).to_contain_text("s")
 

@@ -20,13 +20,14 @@ AWAY = "Redis is unavailable, so queues and workers are not shown. Accepted call
 class Queue:
     """The state of a queue.
 
-    ``jobs`` is the number of jobs that no worker has claimed, or None if it is unknown. ``waiting`` and
-    ``running`` are numbers of calls. ``workers`` is the number of workers that serve the queue, or None if it
-    is unknown.
+    ``jobs`` is the number of jobs that no worker has claimed, or None if it is unknown. ``unapproved``,
+    ``waiting`` and ``running`` are numbers of calls. ``workers`` is the number of workers that serve the
+    queue, or None if it is unknown.
     """
 
     name: str
     jobs: int | None
+    unapproved: int
     waiting: int
     running: int
     workers: int | None
@@ -64,6 +65,7 @@ def box() -> Box:
         Queue(
             name,
             depths.get(name),
+            unapproved=states[name, State.APPROVAL_NEEDED],
             waiting=states[name, State.ACCEPTED],
             running=states[name, State.RUNNING] + states[name, State.INPUT_REQUIRED],
             workers=None if workers is None else sum(name in worker.queues for worker in workers),

@@ -27,8 +27,10 @@ from mcp_app.admin.figures.page import NOT_NAMED, UNKNOWN_TOOLS
 from mcp_app.admin.markup import in_utc, rounded_share, share_text
 from mcp_app.auth.api_keys import issue_api_key, revoke_api_key
 from mcp_app.code_fault import CodeFault
+from mcp_app.console.session_rows import background_calls
 from mcp_app.message_log import rollups
 from mcp_app.message_log.rollup_cells import RollupCells
+from mcp_app.message_log.traffic import PERIODS
 from mcp_app.message_log.writer import drain_once
 from mcp_app.models import (
     ApiKey,
@@ -110,7 +112,7 @@ def test_dashboard_figures_match_the_log(
         line("e", at=then, method="notifications/initialized", kind="notification", outcome="", ms=None),
     )
     found = shown(root, period)
-    assert tile(found, "Calls in the last minute").note == f"200 calls in the last {period}"
+    assert tile(found, "Calls in the last minute").note == f"200 calls in the {PERIODS[period].title.lower()}"
     # The calls of the last minute, not the average of the period.
     assert tile(found, "Calls in the last minute").value == "0"
     assert (tile(found, "Error rate").value, tile(found, "Error rate").note) == ("15 %", "30 failed")
@@ -123,6 +125,7 @@ def test_dashboard_figures_match_the_log(
     (row,) = [row for row in calls.rows if row[1:] != ["0", "0", "0"]]
     at = calls.rows.index(row)
     slot = minutes / len(calls.rows)
+    assert all(column.endswith("per minute") for column in calls.columns[1:])
     assert [float(cell) for cell in row[1:]] == pytest.approx([150 / slot, 20 / slot, 30 / slot], rel=0.01)
     assert errors.rows[at][1] == "15 %"
     assert sorted({bar.tone for bar in calls.bars}) == ["bad", "good", "warn"]
@@ -157,7 +160,7 @@ def test_dashboard_counts_only_the_selected_period(root: Client, empty: Seed) ->
     )
     periods = ("hour", "day", "week")
     assert [tile(shown(root, period), "Calls in the last minute").note for period in periods] == [
-        "1 call in the last hour", "2 calls in the last day", "3 calls in the last week",
+        "1 call in the last hour", "2 calls in the last day", "3 calls in the last 7 days",
     ]  # fmt: skip
     assert shown(root, "century").period.name == "hour"
 
@@ -205,7 +208,7 @@ def test_anonymous_dashboard_request_redirects_to_login(client: Client, seeded: 
 def test_index_embeds_the_dashboard_and_its_refresh_url(root: Client, seeded: Seed) -> None:
     text = root.get("/admin/?range=week").content.decode()
     assert f'data-dashboard="{address("week")}"' in text
-    assert '<a href="?range=week" aria-current="true">Last week</a>' in text
+    assert '<a href="?range=week" aria-current="true">Last 7 days</a>' in text
     assert "<svg" in text
 
 
@@ -293,6 +296,8 @@ def test_empty_dashboard_suggests_the_first_steps(root: Client, empty: Seed, cle
     assert _notes(root) == [NO_LOG]
     with override_settings(MCP={"REDIS_URL": clean_redis}):
         assert (_notes(root), _faults(root)) == ([NEVER], [NO_WORKER])
+        delay = tile(shown(root), "Log delay")
+        assert (delay.value, delay.tone) == ("–", "bad")
         _drain(line("1", method="ping", target=""))
         assert (_notes(root), _faults(root)) == ([QUIET], [NO_WORKER])
         _drain(line("2"))
@@ -408,6 +413,21 @@ def test_verdict_depends_on_faults_and_pending_tasks(root: Client, seeded: Seed,
         assert said in root.get("/admin/").content.decode()
     with override_settings(MCP={"REDIS_URL": "redis://127.0.0.1:1/0"}):
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Degraded", "bad")
+
+
+def test_pending_approval_has_one_number_on_all_pages(root: Client, seeded: Seed, clean_redis: str) -> None:
+    Call.objects.all().delete()
+    undecided_call("s", 1)
+    (approval,) = background_calls(["s"]).values()
+    with override_settings(MCP={"REDIS_URL": clean_redis}):
+        work = tile(shown(root), "Background calls running")
+        (queue,) = [
+            each
+            for each in root.get(page("call", "changelist")).context["box"].queues
+            if each.name == "celery"
+        ]
+    assert (work.value, work.note.split(", ")) == ("0", ["0 waiting", "1 for approval"])
+    assert (queue.unapproved, queue.waiting, queue.running, approval) == (1, 0, 0, 1)
 
 
 def test_pending_tasks_link_to_their_pages(root: Client, seeded: Seed) -> None:

@@ -136,7 +136,7 @@ class Sessions {
     if (client.tagName === "A") client.href = this.root.dataset.page.replace("SESSION", encodeURIComponent(row.id));
     const name = cell("client", client);
     if (row.ended) name.append(" ", badge("ended"), " ", marked(row.reason, element("span", "mcp-dim mcp-text")));
-    [found.calls, found.streams, found.seen, found.age] = ["running calls", "open streams", "last seen", "age"].map((each) => cell(each));
+    [found.calls, found.streams, found.seen, found.age] = ["open calls", "open streams", "last seen", "age"].map((each) => cell(each));
     found.line.replaceChildren(
       name, cell("protocol", element("bdi", "", row.version)),
       cell("user", caller(row, element("bdi", "mcp-text"))), cell("address", marked(row.address || "-", element("bdi", "mcp-text"))),
