@@ -26,6 +26,7 @@ from kombu.exceptions import OperationalError
 from mcp_app import conf
 from mcp_app.auth.api_keys import end_expired_keys
 from mcp_app.catalogue.documents import storing
+from mcp_app.catalogue.upstreams import refreshing
 from mcp_app.database import queries
 from mcp_app.execution.background import celery, reaper
 from mcp_app.execution.background.stalled_jobs import LostJobs
@@ -206,6 +207,12 @@ def send_notice(channel_id: int) -> bool:
 def read_document(pk: int) -> None:
     """Read a received OpenAPI document. The outcome is stored with the document."""
     storing.read_incoming(pk)
+
+
+@shared_task(ignore_result=True, acks_late=False, soft_time_limit=280, time_limit=300)
+def refresh_upstreams() -> dict[str, str]:
+    """Read the tools of upstream servers, and save drafts of changes. Return failures by server."""
+    return refreshing.refresh_due()
 
 
 def _enqueue_notice(channel_id: int) -> bool:

@@ -291,7 +291,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "mcpsite.processes.beat:Scheduler"
-CELERY_BEAT_SCHEDULE = {"purge-expired": {"task": "mcp_app.tasks.purge_expired", "schedule": 300.0}}
+CELERY_BEAT_SCHEDULE = {
+    "purge-expired": {"task": "mcp_app.tasks.purge_expired", "schedule": 300.0},
+    "refresh-upstreams": {"task": "mcp_app.tasks.refresh_upstreams", "schedule": 3600.0},
+}
 
 # S11, S14: data from clients and tools can neither forge lines nor control a terminal. Credentials are
 # removed.

@@ -256,6 +256,7 @@ UNFOLD: dict[str, Any] = {
                     ),
                     _drafts(),
                     _link("OpenAPI documents", "api", "apidocument"),
+                    _link("Upstream servers", "lan", "upstream"),
                 ],
             },
             {

@@ -8,6 +8,7 @@ from mcp_app.admin.documents import document_admin
 from mcp_app.admin.entries import catalogue, drafts
 from mcp_app.admin.identity import credentials, external
 from mcp_app.admin.traffic import messages, sessions
+from mcp_app.admin.upstreams import upstream_admin
 
 if apps.is_installed("mcp_app.oauth"):
     from mcp_app.admin import oauth  # noqa: F401 - importing registers
@@ -26,4 +27,5 @@ __all__ = [
     "messages",
     "people",
     "sessions",
+    "upstream_admin",
 ]

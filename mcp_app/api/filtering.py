@@ -16,7 +16,7 @@ from mcp_app.api.formats import DateTimeField
 from mcp_app.auth.api_keys import key_states, login_name
 from mcp_app.catalogue.sources import lookup
 from mcp_app.message_log.triage import ENDED_MUTE, UNRESOLVED
-from mcp_app.models import ApiDocument, Credential, Message, Triage
+from mcp_app.models import ApiDocument, Credential, Message, Triage, Upstream
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.refusals import Code
 from mcp_app.protocol.versions import LEGACY
@@ -175,6 +175,12 @@ class DocumentFilter(serializers.Serializer[Any]):
     """Filters of OpenAPI documents."""
 
     state = _choice(ApiDocument.State.values)
+
+
+class UpstreamFilter(serializers.Serializer[Any]):
+    """Filters of upstream servers."""
+
+    era = _choice(Upstream.Era.values)
 
 
 class AuditFilter(serializers.Serializer[Any]):

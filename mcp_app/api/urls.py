@@ -14,6 +14,7 @@ from mcp_app.api.log.messages import MessageViews
 from mcp_app.api.schema import Docs, Nothing, Root, Schema
 from mcp_app.api.sessions import SessionViews
 from mcp_app.api.transfer import Export, Import
+from mcp_app.api.upstreams.views import UpstreamViews
 
 app_name = "mcp_api"
 
@@ -29,6 +30,7 @@ router.register("calls", CallViews, "calls")
 router.register("keys", KeyViews, "keys")
 router.register("credentials", CredentialViews, "credentials")
 router.register("documents", DocumentViews, "documents")
+router.register("upstreams", UpstreamViews, "upstreams")
 router.register("audit", AuditViews, "audit")
 
 urlpatterns = [

@@ -16,6 +16,7 @@ _LOOKED_AT = (
     *_CATALOGUE,
     "cataloguechange",
     "apidocument",
+    "upstream",
     "session",
     "message",
     "call",
@@ -41,6 +42,7 @@ _OPERATOR = _AUDITOR | {
 _ADMINISTRATOR = _OPERATOR | {
     *(f"{action}_{model}" for model in _CATALOGUE for action in ("add", "change", "delete")),
     *(f"{action}_apidocument" for action in ("add", "change", "delete")),
+    *(f"{action}_upstream" for action in ("add", "change", "delete")),
     "publish_entries",
     "try_as_others",
     "share_searches",

@@ -23,7 +23,7 @@ from mcp_app.database import clock
 from mcp_app.database.aware_times import aware
 from mcp_app.database.queries import aquery, later
 from mcp_app.egress import Secrets
-from mcp_app.models import Credential, Tool, audit
+from mcp_app.models import Credential, Tool, Upstream, audit
 from mcp_app.models.audit import stored_user
 from mcp_app.sealing import Unsealed, key_ring
 
@@ -148,6 +148,8 @@ def delete_credential(*, credential: Credential, actor: Any) -> None:
     with transaction.atomic():
         if used := tools_with(credential.name).count():
             raise ValidationError(f"{credential.name} is used by {used} tools: change or delete them first.")
+        if servers := upstreams_with(credential.name).count():
+            raise ValidationError(f"{credential.name} is used by {servers} upstream servers.")
         audit(
             actor=actor,
             action="credential.deleted",
@@ -161,6 +163,11 @@ def delete_credential(*, credential: Credential, actor: Any) -> None:
 def tools_with(name: str) -> QuerySet[Tool]:
     """Return the tools that use a credential."""
     return Tool.objects.filter(request__credential=name)
+
+
+def upstreams_with(name: str) -> QuerySet[Upstream]:
+    """Return the upstream servers that use a credential."""
+    return Upstream.objects.defer("listed").filter(credential=name)
 
 
 def bound_to(name: str, url: str) -> str:

@@ -14,6 +14,7 @@ from mcp_app.models.result import ResultPage, StoredResult
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
 from mcp_app.models.session import Doctor, LogCursor, Message, Session
+from mcp_app.models.upstream import Upstream
 
 # Models whose rows make up the catalogue. Roles and catalogue files need permissions for each of them.
 CATALOGUE_MODELS = ENTRY_KINDS
@@ -53,6 +54,7 @@ __all__ = [
     "TimeZoneChoice",
     "Tool",
     "Triage",
+    "Upstream",
     "audit",
     "audit_each",
 ]

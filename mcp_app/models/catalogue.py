@@ -137,7 +137,7 @@ class Tool(EntryRow):
     fixed_arguments = models.JSONField(default=dict, blank=True)
     # Null in rows that processes of the previous version insert.
     request = models.JSONField(
-        null=True, blank=True, help_text="The HTTP request that a call sends, and the reading of its answer."
+        null=True, blank=True, help_text="The request that a call sends, and the reading of its answer."
     )
 
     class Meta(EntryRow.Meta):

@@ -64,8 +64,8 @@ def next_id() -> str:
 
 def identity() -> Identity:
     """Return the client that other servers see. It declares no capabilities."""
-    settings = conf.get()
-    return Identity({"name": settings.server_name, "version": settings.server_version})
+    server = conf.get().server
+    return Identity({"name": server.name, "version": server.version})
 
 
 async def opened(server: UpstreamServer, key: str) -> Peer:

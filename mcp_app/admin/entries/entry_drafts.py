@@ -71,6 +71,7 @@ class DraftPages(CallersPages):
         return [
             {"url": self.add_url(each), "chosen": each is chosen, "texts": each.adding_of(self.model)}
             for each in sources
+            if request.user.has_perms(each.adding_of(self.model).permissions)
         ]
 
     def _add_titles(self, request: HttpRequest) -> dict[str, str]:

@@ -17,7 +17,7 @@ from mcp_app.admin.base import ModelAdmin, ModelForm, Select, Textarea
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.markup import badge, moment
 from mcp_app.credentials.kinds import PARTS, PLACES
-from mcp_app.credentials.services import delete_credential, save_credential, tools_with
+from mcp_app.credentials.services import delete_credential, save_credential, tools_with, upstreams_with
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import Credential
 
@@ -237,7 +237,9 @@ class CredentialAdmin(ModelAdmin[Credential]):
     def has_delete_permission(self, request: HttpRequest, obj: Credential | None = None) -> bool:
         """Deny deletion while tools use the credential."""
         may = super().has_delete_permission(request, obj)
-        return may and (obj is None or not tools_with(obj.name).exists())
+        return may and (
+            obj is None or not (tools_with(obj.name).exists() or upstreams_with(obj.name).exists())
+        )
 
     def save_model(self, request: HttpRequest, obj: Credential, form: Any, change: bool) -> None:
         """Do nothing, because the form has already written the row through its service."""
@@ -270,8 +272,9 @@ class CredentialAdmin(ModelAdmin[Credential]):
     @admin.display(description="used by")
     def shown_use(self, row: Credential) -> str:
         """Return the number of tools that use the credential."""
-        count = tools_with(row.name).count()
-        return f"{count} tool{'' if count == 1 else 's'}"
+        count, servers = tools_with(row.name).count(), upstreams_with(row.name).count()
+        tools = f"{count} tool{'' if count == 1 else 's'}"
+        return f"{tools}, {servers} server{'' if servers == 1 else 's'}" if servers else tools
 
     @admin.display(description="used by")
     def used_by(self, row: Credential) -> SafeString | str:

@@ -8,6 +8,6 @@ from mcp_app.catalogue.sources.content.source import CONTENT
 from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.catalogue.sources.lookup import SOURCES
 from mcp_app.catalogue.sources.preset.source import PRESET
-from mcp_app.catalogue.sources.upstream import UPSTREAM
+from mcp_app.catalogue.sources.upstream.source import UPSTREAM
 
 SOURCES.extend([CODE, PRESET, CONTENT, HTTP, UPSTREAM])

@@ -36,6 +36,8 @@ class Adding(NamedTuple):
     noun: str
     help: str
     page: str = ""
+    # Further permissions that ``page`` needs.
+    permissions: tuple[str, ...] = ()
 
 
 class Source:

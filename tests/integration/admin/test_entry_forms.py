@@ -67,7 +67,11 @@ def test_form_shows_a_schema_once(root: Client, seeded: Seed) -> None:
 
 def test_new_tool_is_called_a_preset(root: Client, seeded: Seed) -> None:
     listed = root.get(TOOLS)
-    assert [each["texts"].noun for each in listed.context["add_choice"]] == ["preset", "HTTP tool"]
+    assert [each["texts"].noun for each in listed.context["add_choice"]] == [
+        "preset",
+        "HTTP tool",
+        "upstream server",
+    ]
     text = listed.content.decode()
     assert ">Add preset</a>" in text
     assert "addlink" not in text.partition('id="changelist"')[0]

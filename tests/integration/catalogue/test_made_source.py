@@ -82,7 +82,7 @@ def test_add_form_has_the_fields_of_its_source(root: Browser) -> None:
     assert f'class="mcp-button mcp-primary" href="{ADD}?source=greeting"' in greeting
 
 
-@pytest.mark.parametrize("stored", ["code", "upstream", "unheard of", ""])
+@pytest.mark.parametrize("stored", ["code", "feed", "unheard of", ""])
 def test_add_form_of_another_source_returns_404(root: Browser, stored: str) -> None:
     assert root.get(ADD, {"source": stored}).status_code == 404
 

@@ -59,6 +59,7 @@ class Request:
         return getattr(client, method.lower())(self.address, self.data or {}, **more)
 
 
+SERVER: Final = {"url": "http://127.0.0.1:1/mcp", "timeout_seconds": 60, "enabled": "on"}
 NEW_DOCUMENT = json.dumps({"openapi": "3.1.0", "paths": {"/first": {"get": {"summary": "First"}}}})
 
 
@@ -116,6 +117,8 @@ class Requests:
             "credential": rows.credential.pk,
             "credentials": rows.credential.name,
             "apidocument": rows.document.pk,
+            "upstream": rows.upstream.pk,
+            "upstreams": rows.upstream.name,
             "documents": rows.document.name,
             "client": rows.client.pk,
             "connection": rows.connection.pk,
@@ -279,6 +282,16 @@ class Requests:
             "POST /admin/mcp_app/apidocument/<id>/fetch/": _changing({"text": NEW_DOCUMENT}),
             "POST /admin/mcp_app/apidocument/<id>/update/": Request("", {"accepted": "none"}),
             "POST /admin/mcp_app/apidocument/<id>/remove/": _changing({}),
+            "POST /admin/mcp_app/upstream/add/": _changing(
+                {**SERVER, "name": "new", "era": "auto", "isolation": "session"}
+            ),
+            "POST /admin/mcp_app/upstream/<id>/settings/": _changing(
+                {**SERVER, "era": "auto", "isolation": "shared"}
+            ),
+            "POST /admin/mcp_app/upstream/<id>/refresh/": Request("", {}),
+            "POST /admin/mcp_app/upstream/<id>/select/": _changing({"tools": ["first"]}),
+            "POST /admin/mcp_app/upstream/<id>/publish/": _changing({}),
+            "POST /admin/mcp_app/upstream/<id>/remove/": _changing({}),
             "POST /admin/mcp_app/credential/add/": _changing(
                 {"name": "new", "origins": "https://b.example", "token": "t"}
             ),
@@ -368,6 +381,11 @@ class Requests:
                     "secret": {"token": "t"},
                 }
             ),
+            "POST /api/upstreams/": _changing({"name": "new", "url": SERVER["url"]}),
+            "PATCH /api/upstreams/<id>/": _changing({"enabled": False}),
+            "DELETE /api/upstreams/<id>/": _changing({}),
+            "POST /api/upstreams/<id>/refresh/": Request("", {"x": 1}),
+            "POST /api/upstreams/<id>/tools/": _changing({"tools": ["first"]}),
             "PATCH /api/credentials/<id>/": _changing({"expires_at": "2099-01-01T00:00:00Z"}),
             "DELETE /api/credentials/<id>/": _changing({}),
             "POST /api/documents/": _changing({"text": NEW_DOCUMENT, "name": "new"}),

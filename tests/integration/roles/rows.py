@@ -21,6 +21,9 @@ from mcp_app.catalogue.changes.services import (
 from mcp_app.catalogue.documents import storing
 from mcp_app.catalogue.documents.importing import import_operations
 from mcp_app.catalogue.sources.http.source import HTTP
+from mcp_app.catalogue.upstreams.importing import import_tools
+from mcp_app.catalogue.upstreams.storing import packed as packed_tools
+from mcp_app.catalogue.upstreams.storing import save_upstream
 from mcp_app.credentials.services import save_credential
 from mcp_app.message_log.counts import error_groups
 from mcp_app.models import (
@@ -38,6 +41,7 @@ from mcp_app.models import (
     ResourceTemplate,
     SavedSearch,
     Tool,
+    Upstream,
 )
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import create_client, metadata_of
@@ -80,6 +84,7 @@ class Rows:
     credential: Credential = field(init=False)
     http: Tool = field(init=False)
     document: ApiDocument = field(init=False)
+    upstream: Upstream = field(init=False)
 
 
 def store() -> Rows:
@@ -105,7 +110,18 @@ def store() -> Rows:
         actor=None, name="shop", kind="bearer", secret={"token": "t"}, origins=["https://api.example"]
     )
     rows.document = _document()
+    rows.upstream = _upstream()
     return rows
+
+
+def _upstream() -> Upstream:
+    """Return a server that cannot be reached, with a listed tool, and with a draft of another one."""
+    row = save_upstream(actor=None, name="crm", url="http://127.0.0.1:1/mcp")
+    listed = [{"name": name, "inputSchema": {"type": "object"}} for name in ("first", "second")]
+    row.listed = packed_tools({"tools": listed})
+    row.save()
+    import_tools(upstream=row, tools=["second"], actor=None)
+    return row
 
 
 def _document() -> ApiDocument:

@@ -24,7 +24,8 @@ CODE_TOOL: dict[str, Any] = {
 @pytest.mark.parametrize("stored", StoredSource.values)
 def test_each_kind_and_stored_name_has_one_source(kind: type[Any], stored: str) -> None:
     found = [source for source in SOURCES if source.stored == stored and kind in source.kinds]
-    if stored == StoredSource.HTTP and kind is not Tool:  # Requests become tools only.
+    # Requests become tools only.
+    if stored in (StoredSource.HTTP, StoredSource.UPSTREAM) and kind is not Tool:
         assert not found
         return
     assert found == [named(kind, stored)]

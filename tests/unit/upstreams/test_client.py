@@ -30,6 +30,7 @@ def text(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
 
+@pytest.mark.requirement("INT-63")
 async def test_tools_are_listed_and_called_in_each_revision(upstream: Upstream, version: str) -> None:
     server, events = upstream.settings(), list[Event]()
 
@@ -55,6 +56,7 @@ async def test_listing_leaves_no_session(upstream: Upstream) -> None:
     assert sessions._kept == {}
 
 
+@pytest.mark.requirement("INT-62")
 @only_legacy
 async def test_keys_have_separate_sessions(upstream: Upstream) -> None:
     server = upstream.settings()
@@ -104,6 +106,7 @@ async def test_modern_server_has_one_handshake_and_no_sessions(upstream: Upstrea
     assert upstream.session_ids == set()
 
 
+@pytest.mark.requirement("INT-63")
 async def test_cancelled_call_stops_at_the_server(upstream: Upstream) -> None:
     task = asyncio.create_task(call(upstream.settings(), "wait"))
     async with asyncio.timeout(10):
@@ -123,6 +126,7 @@ async def test_question_is_declined(upstream: Upstream, version: str) -> None:
         assert (await call(upstream.settings(), "asking"))["isError"] is True
 
 
+@pytest.mark.requirement("INT-78")
 @only_modern
 async def test_calls_in_a_loop_end(upstream: Upstream) -> None:
     server = upstream.settings()
@@ -140,6 +144,7 @@ def test_hops_are_read_from_the_meta(meta: dict[str, Any], hops: int) -> None:
     assert client.hops_of(meta) == hops
 
 
+@pytest.mark.requirement("INT-61")
 @only_modern
 async def test_only_own_headers_are_sent(upstream: Upstream) -> None:
     await call(upstream.settings(), "failing")
@@ -162,6 +167,7 @@ async def test_chosen_era_is_not_probed(upstream: Upstream, era: str, kind: Kind
     assert fault.value.kind == kind
 
 
+@pytest.mark.requirement("INT-74")
 @only_modern
 async def test_private_address_is_blocked(upstream: Upstream, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ()}

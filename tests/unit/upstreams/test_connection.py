@@ -51,6 +51,7 @@ async def test_answer_is_read_from_json_and_from_events(answer: bytes) -> None:
     assert await asked(answer) == Answered({"content": []})
 
 
+@pytest.mark.requirement("INT-71")
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
@@ -102,6 +103,7 @@ async def test_endless_stream_of_comments_ends_in_a_timeout() -> None:
     assert fault.value.kind == Kind.TIMEOUT
 
 
+@pytest.mark.requirement("INT-71")
 async def test_idle_stream_ends_before_the_request_does(monkeypatch: pytest.MonkeyPatch) -> None:
     async def idle(heard: Heard, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + b": first\n\n")
@@ -207,6 +209,7 @@ def test_cancelled_try_lets_another_request_try() -> None:
     assert is_admitted(breaker, 1.0)
 
 
+@pytest.mark.requirement("INT-70")
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in OUTAGES])
 def test_refusals_are_no_outages(kind: Kind) -> None:
     breaker = Breaker(outages=FAILURES - 1)

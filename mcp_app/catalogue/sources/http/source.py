@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from django.core.exceptions import ValidationError
-
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import ToolResult
 from mcp_app.catalogue.definitions.definition import Definition, DefinitionError, ToolDefinition, ToolFunction
 from mcp_app.catalogue.schemas import schema_bounds
-from mcp_app.catalogue.schemas.client_rules import refusals
-from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.sources.base import Adding, Source
 from mcp_app.catalogue.sources.checking import Errors, UnfitError, collect
 from mcp_app.catalogue.sources.http.arguments import FIELDS, unused
 from mcp_app.catalogue.sources.http.calls import called
 from mcp_app.catalogue.sources.http.plan import RequestPlan
+from mcp_app.catalogue.sources.tool_checks import check_clients, check_hints, check_output, check_stored
 from mcp_app.credentials.services import NOT_ALLOWED, USE, bound_to
 from mcp_app.models import Tool
 from mcp_app.protocol.http import param_headers
@@ -30,7 +27,6 @@ _PICK: Final = {
     "items": {"type": "string"},
     "description": "Names of the members to return. Leave it out to get all.",
 }
-_HINTS: Final = frozenset(("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"))
 
 
 class HttpSource(Source):
@@ -58,16 +54,16 @@ class HttpSource(Source):
         """Check name, request, schemas and hints."""
         collect(errors, "name", lambda: check_name(row.name))
         collect(errors, "request", lambda: _check_request(row.request))
-        collect(errors, "annotations", lambda: _check_hints(row.annotations))
-        collect(errors, "output_schema", lambda: _check_output(row.output_schema))
+        collect(errors, "annotations", lambda: check_hints(row.annotations))
+        collect(errors, "output_schema", lambda: check_output(row.output_schema))
         for name in ("request", "input_schema", "output_schema", "annotations"):
             if name not in errors:
-                collect(errors, name, partial(_check_storable, getattr(row, name)))
+                collect(errors, name, partial(check_stored, getattr(row, name)))
         if "request" not in errors:
             plan = RequestPlan.read(row.request)
             collect(errors, "input_schema", lambda: _check_input(plan, row.input_schema))
             if row.enabled and conf.get().strict_schemas and not errors:
-                collect(errors, "input_schema", lambda: _check_clients(row))
+                collect(errors, "input_schema", lambda: check_clients(row))
 
     def annotations_of(self, row: Tool) -> Any:
         """Return the annotations of a tool, with the hints of its method."""
@@ -113,13 +109,6 @@ def _function(plan: RequestPlan) -> ToolFunction:
     )
 
 
-def _check_storable(value: Any) -> None:
-    try:
-        check_storable(value)
-    except ValidationError as refused:
-        raise UnfitError(refused.messages[0]) from None
-
-
 def _check_request(request: Any) -> None:
     if request is None:
         raise UnfitError("Describe the request, at least its origin, method and path.")
@@ -144,30 +133,6 @@ def _check_input(plan: RequestPlan, schema: Any) -> None:
         raise UnfitError(str(error)) from None
     if problem := unused(plan, whole):
         raise UnfitError(problem)
-
-
-def _check_output(schema: Any) -> None:
-    if not schema:
-        return
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise UnfitError('An output schema is an object with "type": "object" at its root.')
-    try:
-        schema_bounds.compile_foreign(schema)
-    except SchemaError as error:
-        raise UnfitError(str(error)) from None
-
-
-def _check_hints(hints: Any) -> None:
-    if not isinstance(hints, dict) or hints.keys() - _HINTS:
-        raise UnfitError(f"Hints are an object with some of: {', '.join(sorted(_HINTS))}.")
-    for name, value in hints.items():
-        if not isinstance(value, str if name == "title" else bool):
-            raise UnfitError(f"{name} must be {'text' if name == 'title' else 'true or false'}.")
-
-
-def _check_clients(row: Tool) -> None:
-    if found := refusals({"name": row.name, "inputSchema": row.input_schema}):
-        raise UnfitError(" ".join(f"{each} {each.rule.remedy}" for each in found))
 
 
 HTTP: Final = HttpSource()

@@ -209,6 +209,7 @@ def test_wrong_page_is_refused(result: dict[str, Any], kind: Kind) -> None:
     assert fault.value.kind == kind
 
 
+@pytest.mark.requirement("INT-71")
 def test_endless_pages_are_refused() -> None:
     pages = Pages("tools")
     with pytest.raises(UpstreamFault) as fault:

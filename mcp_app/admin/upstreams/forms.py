@@ -1,0 +1,89 @@
+"""Forms of the pages of upstream servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+
+from mcp_app.admin.base import Select
+from mcp_app.catalogue.upstreams.storing import FIELDS, save_upstream
+from mcp_app.credentials.services import USE
+from mcp_app.models import Credential, Upstream
+
+# A form has an attribute "prefix" of its own.
+_FORM = {"prefix": "tool_prefix"}
+_TEXT = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
+
+
+def _help(name: str) -> str:
+    field: Any = Upstream._meta.get_field(name)
+    return str(field.help_text)
+
+
+class UpstreamForm(forms.Form):
+    """The settings of a server. A stored server keeps its name."""
+
+    name = forms.CharField(max_length=64, widget=forms.TextInput(_TEXT), help_text=_help("name"))
+    url = forms.CharField(
+        label="URL", max_length=2_000, widget=forms.TextInput({**_TEXT, "placeholder": _help("url")})
+    )
+    tool_prefix = forms.CharField(
+        label="Prefix",
+        required=False,
+        max_length=31,
+        widget=forms.TextInput(_TEXT),
+        help_text=f"{_help('prefix')} Empty: its name.",
+    )
+    credential = forms.ChoiceField(required=False, widget=Select(), help_text=_help("credential"))
+    era = forms.ChoiceField(
+        label="Protocol", choices=Upstream.Era.choices, initial=Upstream.Era.AUTO, widget=Select()
+    )
+    isolation = forms.ChoiceField(
+        label="Sessions",
+        choices=Upstream.Isolation.choices,
+        initial=Upstream.Isolation.SESSION,
+        widget=Select(),
+        help_text="The callers that share a session, if the server has sessions.",
+    )
+    timeout_seconds = forms.FloatField(
+        label="Timeout in seconds",
+        initial=60,
+        min_value=1,
+        max_value=900,
+        widget=forms.NumberInput({"class": "mcp-input"}),
+        help_text=_help("timeout_seconds"),
+    )
+    enabled = forms.BooleanField(required=False, initial=True, help_text=_help("enabled"))
+
+    def __init__(self, request: HttpRequest, row: Upstream | None = None) -> None:
+        initial = {} if row is None else {_FORM.get(name, name): getattr(row, name) for name in FIELDS}
+        super().__init__(request.POST if request.method == "POST" else None, initial=initial)
+        self._row, self._actor = row, request.user
+        if row is not None:
+            del self.fields["name"]
+        self.fields["credential"].choices = [("", "none"), *self._credentials()]  # type: ignore[attr-defined]
+
+    def _credentials(self) -> list[tuple[str, str]]:
+        """Return the credentials that the user may see, and the one in use."""
+        names: set[str] = {self._row.credential} if self._row is not None and self._row.credential else set()
+        if self._actor.has_perm(USE):
+            names |= set(Credential.objects.values_list("name", flat=True))
+        return [(name, name) for name in sorted(names)]
+
+    def stored(self) -> Upstream | None:
+        """Return the stored server. If it is refused, add the errors and return None."""
+        if not self.is_valid():
+            return None
+        given: dict[str, Any] = {name: self.cleaned_data[_FORM.get(name, name)] for name in FIELDS}
+        try:
+            return save_upstream(
+                actor=self._actor, upstream=self._row, name=self.cleaned_data.get("name"), **given
+            )
+        except ValidationError as error:
+            for field, problems in error.message_dict.items():
+                name = _FORM.get(field, field)
+                self.add_error(name if name in self.fields else None, problems)
+            return None

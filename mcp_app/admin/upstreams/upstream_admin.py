@@ -1,0 +1,195 @@
+"""The admin pages of upstream servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.base import RowPageAdmin, object_button
+from mcp_app.admin.columns import text_column, time_column
+from mcp_app.admin.upstreams import tools_page
+from mcp_app.admin.upstreams.forms import UpstreamForm
+from mcp_app.auth.permissions import PermissionMissing
+from mcp_app.catalogue.changes.services import may_publish
+from mcp_app.catalogue.upstreams import importing, refreshing, storing
+from mcp_app.catalogue.upstreams.tools import tools_of
+from mcp_app.interface.text import marked
+from mcp_app.models import Upstream
+from mcp_app.protocol.client.faults import UpstreamFault
+
+ADD = ("mcp_app.view_upstream", "mcp_app.add_upstream")
+CHANGE = ("mcp_app.view_upstream", "mcp_app.change_upstream")
+REFRESH = (*CHANGE, "mcp_app.change_tool")
+IMPORT = (*CHANGE, "mcp_app.add_tool")
+REMOVE = ("mcp_app.view_upstream", "mcp_app.delete_upstream", "mcp_app.delete_tool")
+MAX_SHOWN = 20
+
+
+@admin.register(Upstream)
+class UpstreamAdmin(RowPageAdmin[Upstream]):
+    """Admin pages of servers. Their tools are published like all other tools."""
+
+    change_list_template = "mcp_admin/upstreams.html"
+    list_display = ("name", "title_shown", "health", "tools", "address", "listed_shown")
+    list_display_links = ("name",)
+    search_fields = ("name", "title", "url")
+    search_help_text = "Name, title or URL."
+    actions = None
+
+    title_shown = text_column("title", "title", ordering="title", empty="-")
+    address = text_column("address", "url")
+    listed_shown = time_column("tools read", "listed_at")
+
+    @admin.display(description="state")
+    def health(self, row: Upstream) -> SafeString | str:
+        """Return the outcome of the last request as a badge."""
+        return tools_page.health_of(row)["badge"] if row.enabled else "disabled"
+
+    @admin.display(description="tools")
+    def tools(self, row: Upstream) -> int:
+        """Return the number of published tools."""
+        return len(tools_of(row))
+
+    def has_refresh_permission(self, request: HttpRequest) -> bool:
+        """Return True if the user may read the tools again, and save drafts of changes."""
+        return request.user.has_perms(REFRESH)
+
+    def has_import_permission(self, request: HttpRequest) -> bool:
+        """Return True if the user may save drafts of new tools."""
+        return request.user.has_perms(IMPORT)
+
+    def has_remove_permission(self, request: HttpRequest) -> bool:
+        """Return True if the user may delete a server with its tools."""
+        return request.user.has_perms(REMOVE)
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).defer("listed")
+
+    def get_urls(self) -> list[URLPattern]:
+        settings = self.admin_site.admin_view(self.settings_view)
+        name = "mcp_app_upstream_settings"
+        return [path("<path:object_id>/settings/", settings, name=name), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Show the list, with a button to add a server."""
+        address = self.page_url("add") if request.user.has_perms(ADD) else ""
+        return super().changelist_view(request, {"add_url": address, **(extra_context or {})})
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        """Show the form of a new server (GET), or store it and read its tools (POST)."""
+        if not request.user.has_perms(ADD):
+            raise PermissionMissing(*ADD)
+        form = UpstreamForm(request)
+        if request.method == "POST" and (row := form.stored()) is not None:
+            self._read_tools(request, row)
+            return HttpResponseRedirect(self.page_url("change", row))
+        return self._form_page(request, form, "Add an upstream server")
+
+    def settings_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the settings of a server (GET), or change them (POST)."""
+        row = self.object_to_view(request, object_id)
+        if row is None:
+            return self.not_there(request, object_id)
+        if not request.user.has_perms(CHANGE):
+            raise PermissionMissing(*CHANGE)
+        form = UpstreamForm(request, row)
+        if request.method == "POST" and form.stored() is not None:
+            self.message_user(request, "Saved.", messages.SUCCESS)
+            return HttpResponseRedirect(self.page_url("change", row))
+        return self._form_page(request, form, f"Settings of {marked(row)}", row)
+
+    def row_page(self, request: HttpRequest, row: Upstream) -> HttpResponse:
+        """Show the tools of a server, and the changes since their approval."""
+        names = ("change", "settings", "refresh", "select", "publish", "remove")
+        context = {
+            **self.object_context(request, f"Upstream server {marked(row)}", row),
+            **tools_page.context_of(row),
+            "may_change": request.user.has_perms(CHANGE),
+            "may_refresh": self.has_refresh_permission(request),
+            "may_import": self.has_import_permission(request),
+            "may_publish": self._may_publish(request),
+            "may_remove": self.has_remove_permission(request),
+            "addresses": {name: self.page_url(name, row) for name in names},
+        }
+        response = TemplateResponse(request, "mcp_admin/upstream.html", context)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    @object_button("refresh", "refresh")
+    def refresh(self, request: HttpRequest, row: Upstream) -> HttpResponse:
+        """Read the tools of a server again."""
+        self._read_tools(request, row)
+        return HttpResponseRedirect(self.page_url("change", row))
+
+    @object_button("select", "import")
+    def select(self, request: HttpRequest, row: Upstream) -> HttpResponse:
+        """Save drafts of the selected tools."""
+        done = importing.import_tools(upstream=row, tools=request.POST.getlist("tools"), actor=request.user)
+        self._skipped(request, done.skipped)
+        if done.drafts:
+            text = f"Saved {len(done.drafts)} drafts. Clients see them when they are published."
+            self.message_user(request, text, messages.SUCCESS)
+        elif not done.skipped:
+            self.message_user(request, "Select at least one tool.", messages.WARNING)
+        return HttpResponseRedirect(self.page_url("change", row))
+
+    @object_button("publish")
+    def publish(self, request: HttpRequest, row: Upstream) -> HttpResponse:
+        """Publish all drafts of new and changed tools of the server."""
+        if not self._may_publish(request):
+            raise PermissionDenied
+        try:
+            revision = importing.publish_pending(upstream=row, actor=request.user)
+        except ValidationError as error:
+            text = f"Nothing was published. {marked(' '.join(error.messages))}"
+            self.message_user(request, text, messages.ERROR)
+        else:
+            text = f"Published as revision {revision}. Clients are notified now."
+            self.message_user(request, text if revision else "No drafts.", messages.SUCCESS)
+        return HttpResponseRedirect(self.page_url("change", row))
+
+    @object_button("remove", "remove")
+    def remove(self, request: HttpRequest, row: Upstream) -> HttpResponse:
+        """Delete a server with its tools."""
+        number = storing.delete_upstream(upstream=row, actor=request.user)
+        text = f"Deleted {marked(row)} and its {number} tools."
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(self.page_url("changelist"))
+
+    def _may_publish(self, request: HttpRequest) -> bool:
+        may = self.has_import_permission(request) and self.has_refresh_permission(request)
+        return may and may_publish(request.user)
+
+    def _read_tools(self, request: HttpRequest, row: Upstream) -> None:
+        try:
+            done = refreshing.refresh(upstream=row, actor=request.user)
+        except UpstreamFault as fault:
+            text = f"The tools were not read: the server {row.name} {fault}"
+            self.message_user(request, marked(text), messages.ERROR)
+            return
+        self._skipped(request, done.skipped)
+        parts = [f"{done.tools} tools"]
+        parts += [f"{len(done.drafts)} changed"] if done.drafts else []
+        parts += [f"{len(done.gone)} gone"] if done.gone else []
+        self.message_user(request, f"Read {', '.join(parts)}.", messages.SUCCESS)
+
+    def _skipped(self, request: HttpRequest, skipped: dict[str, str]) -> None:
+        for name, reason in list(skipped.items())[:MAX_SHOWN]:
+            self.message_user(request, marked(f"Skipped {name}: {reason}"), messages.WARNING)
+        if len(skipped) > MAX_SHOWN:
+            text = f"{len(skipped) - MAX_SHOWN} more tools were skipped."
+            self.message_user(request, text, messages.WARNING)
+
+    def _form_page(
+        self, request: HttpRequest, form: UpstreamForm, title: str, row: Upstream | None = None
+    ) -> HttpResponse:
+        back = self.page_url("changelist") if row is None else self.page_url("change", row)
+        button = "Save" if row is not None else "Add and read its tools"
+        context = {**self.object_context(request, title, row), "form": form, "button": button, "back": back}
+        return TemplateResponse(request, "mcp_admin/upstream_form.html", context)

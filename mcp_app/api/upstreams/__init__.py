@@ -1,0 +1,1 @@
+"""Upstream servers in the API."""

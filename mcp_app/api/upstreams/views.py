@@ -1,0 +1,108 @@
+"""Views of upstream servers: settings, reading of their tools, and import of tools."""
+
+from __future__ import annotations
+
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from mcp_app.api.base import ApiViewSet
+from mcp_app.api.filtering import UpstreamFilter
+from mcp_app.api.openapi import described
+from mcp_app.api.permissions import seeing, to
+from mcp_app.api.upstreams.bodies import (
+    NewUpstreamInput,
+    ToolsImported,
+    ToolsInput,
+    ToolsRead,
+    UpstreamInput,
+    UpstreamShown,
+)
+from mcp_app.catalogue.upstreams import importing, refreshing, storing
+from mcp_app.models import Upstream
+from mcp_app.protocol.client.faults import UpstreamFault
+
+
+class UpstreamViews(ApiViewSet):
+    """Other MCP servers whose tools are offered here."""
+
+    queryset = Upstream.objects.all()
+    serializer_class = UpstreamShown
+    filters = UpstreamFilter
+    lookup_field = "name"
+    lookup_value_converter = "slug"
+    needs = {
+        "list": seeing("upstream"),
+        "retrieve": seeing("upstream"),
+        "create": to("add_upstream"),
+        "partial_update": to("change_upstream"),
+        "destroy": to("delete_upstream", "delete_tool"),
+        "refresh": to("change_upstream", "change_tool"),
+        "tools": to("change_upstream", "add_tool"),
+    }
+
+    def list(self, request: Request) -> Response:
+        """List all upstream servers."""
+        return self.page(self.get_queryset())
+
+    def retrieve(self, request: Request, name: str) -> Response:
+        """Retrieve an upstream server."""
+        return Response(self.get_serializer(self.get_object()).data)
+
+    @described(request=NewUpstreamInput, responses={201: UpstreamShown})
+    def create(self, request: Request) -> Response:
+        """Add an upstream server.
+
+        Its tools are read by `refresh`.
+        """
+        given = NewUpstreamInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = storing.save_upstream(actor=request.user, **given.validated_data)
+        return Response(self.get_serializer(row).data, status=201)
+
+    @described(request=UpstreamInput, responses=UpstreamShown)
+    def partial_update(self, request: Request, name: str) -> Response:
+        """Change an upstream server.
+
+        The address cannot change while tools of the server are published or drafts.
+        """
+        given = UpstreamInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = storing.save_upstream(actor=request.user, upstream=self.get_object(), **given.validated_data)
+        return Response(self.get_serializer(row).data)
+
+    def destroy(self, request: Request, name: str) -> Response:
+        """Delete an upstream server.
+
+        Its tools and drafts are deleted with it.
+        """
+        storing.delete_upstream(upstream=self.get_object(), actor=request.user)
+        return Response(status=204)
+
+    @described(request=None, responses=ToolsRead)
+    @action(detail=True, methods=["post"])
+    def refresh(self, request: Request, name: str) -> Response:
+        """Read the tools of an upstream server.
+
+        Changes of published tools become drafts. If the server cannot be read, `problem` is the reason and
+        nothing changes.
+        """
+        problem = ""
+        try:
+            done = refreshing.refresh(upstream=self.get_object(), actor=request.user)
+        except UpstreamFault as fault:
+            done, problem = refreshing.Refreshed(), f"The server {name} {fault}"
+        told = {"tools": done.tools, "drafts": done.drafts, "gone": done.gone, "skipped": done.skipped}
+        return Response({"problem": problem, **told})
+
+    @described(request=ToolsInput, responses={201: ToolsImported})
+    @action(detail=True, methods=["post"])
+    def tools(self, request: Request, name: str) -> Response:
+        """Import tools of an upstream server.
+
+        Each becomes a draft, which is published in the admin.
+        """
+        given = ToolsInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        done = importing.import_tools(upstream=self.get_object(), actor=request.user, **given.validated_data)
+        return Response({"drafts": done.drafts, "skipped": done.skipped}, status=201)

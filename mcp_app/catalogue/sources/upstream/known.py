@@ -1,0 +1,61 @@
+"""Upstream servers as calls need them. Each process keeps a row for a few seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp_app.database.queries import aquery
+from mcp_app.models import Upstream
+from mcp_app.upstreams.server import UpstreamServer
+
+# A change takes effect everywhere within this time.
+KEPT_SECONDS: Final = 5.0
+_kept: dict[str, KnownUpstream] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownUpstream:
+    """The settings of a server, and the tools whose calls are refused, with digest and reason."""
+
+    server: UpstreamServer
+    isolation: str
+    enabled: bool
+    held: Mapping[str, Any]
+    read_at: float
+
+    def objection(self, tool: str, definition: str) -> str:
+        """Return the reason why a tool with an approved definition is not called now, or ""."""
+        if not self.enabled:
+            return "is disabled."
+        newest, reason = self.held.get(tool) or ("", "")
+        return str(reason) if reason and newest != definition else ""
+
+
+async def known(name: str) -> KnownUpstream | None:
+    """Return a server by its name, or None if there is none."""
+    found = _kept.get(name)
+    if found is None or time.monotonic() - found.read_at > KEPT_SECONDS:
+        row = await aquery(lambda: Upstream.objects.defer("listed").filter(name=name).first())
+        if row is None:
+            _kept.pop(name, None)
+            return None
+        found = _kept[name] = read(row)
+    return found
+
+
+def read(row: Upstream) -> KnownUpstream:
+    """Return the settings in a row."""
+    return KnownUpstream(server_of(row), row.isolation, row.enabled, row.held, time.monotonic())
+
+
+def server_of(row: Upstream) -> UpstreamServer:
+    """Return the settings of requests in a row."""
+    return UpstreamServer(row.pk, row.name, row.url, row.credential, row.era, row.timeout_seconds)
+
+
+def drop(name: str) -> None:
+    """Stop keeping a server, because it was changed in this process."""
+    _kept.pop(name, None)

@@ -1,0 +1,131 @@
+"""The functions that write upstream servers.
+
+Changes raise ValidationError by field. ``actor`` is the acting user, or None for the installation itself.
+Callers check the actor's permission.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from mcp_app.auth import own_addresses
+from mcp_app.catalogue.changes import drafts, services
+from mcp_app.catalogue.sources.upstream import known
+from mcp_app.catalogue.upstreams.tools import drafts_of, tools_of
+from mcp_app.credentials.checks import origin_of, target_of
+from mcp_app.credentials.services import NOT_ALLOWED, USE, bound_to
+from mcp_app.models import Upstream, audit
+from mcp_app.models.audit import stored_user
+
+FIELDS: Final = (
+    "url", "prefix", "credential", "era", "isolation", "timeout_seconds", "enabled",
+)  # fmt: skip
+_URL_STAYS: Final = (
+    "The address cannot be changed while the server has tools, because they were approved for it. "
+    "Add another server."
+)
+
+
+def save_upstream(
+    *, actor: Any, upstream: Upstream | None = None, name: str | None = None, **values: Any
+) -> Upstream:
+    """Create a server, or change ``upstream``. Return the stored row.
+
+    The name of a stored server cannot change, and its address only as long as it has no tools.
+    """
+    with transaction.atomic():
+        row = Upstream(name=name or "")
+        if upstream is not None:
+            row = Upstream.objects.select_for_update().get(pk=upstream.pk)
+        if name not in (None, row.name):
+            raise ValidationError({"name": ["The name cannot be changed, because tools refer to it."]})
+        before = {field: getattr(row, field) for field in FIELDS}
+        for field, value in values.items():
+            if field not in FIELDS:
+                raise ValidationError({field: ["There is no such field."]})
+            setattr(row, field, value)
+        row.prefix = row.prefix or row.name[:31].rstrip("_-")
+        changed = sorted(field for field in FIELDS if getattr(row, field) != before[field])
+        _check(row, changed, actor, is_new=upstream is None)
+        row.updated_by = stored_user(actor)
+        try:
+            with transaction.atomic():
+                row.save()
+        except IntegrityError:
+            raise ValidationError({"name": ["A server with this name exists."]}) from None
+        action = "created" if upstream is None else "changed"
+        detail = {"url": row.url} if upstream is None else {"changed": changed}
+        audit(actor=actor, action=f"upstream.{action}", **about(row), detail=detail)
+    known.drop(row.name)
+    return row
+
+
+def delete_upstream(*, upstream: Upstream, actor: Any) -> int:
+    """Delete a server with its tools and drafts. Return the number of deleted tools."""
+    with transaction.atomic():
+        for draft in drafts_of(upstream).values():
+            drafts.discard_draft(draft=draft, actor=actor)
+        tools = list(tools_of(upstream).values())
+        if tools:
+            services.delete_entries(entries=tools, actor=actor, why=f"The server {upstream.name} is removed")
+        audit(actor=actor, action="upstream.deleted", **about(upstream), detail={"tools": len(tools)})
+        upstream.delete()
+    known.drop(upstream.name)
+    return len(tools)
+
+
+def about(row: Upstream) -> dict[str, str]:
+    """Return the object of an audit event."""
+    return {"object_kind": "upstream", "object_key": row.name}
+
+
+def packed(value: Any) -> bytes:
+    """Return a JSON value as compressed bytes."""
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
+
+
+def unpacked(data: bytes | memoryview | None) -> dict[str, Any]:
+    """Return the JSON object in compressed bytes, or {}."""
+    found: dict[str, Any] = json.loads(zlib.decompress(data)) if data is not None else {}
+    return found
+
+
+def _check(row: Upstream, changed: list[str], actor: Any, *, is_new: bool) -> None:
+    errors: dict[str, list[str]] = {}
+    if problem := _objection_to_url(row):
+        errors["url"] = [problem]
+    elif not is_new and "url" in changed and (tools_of(row) or drafts_of(row)):
+        errors["url"] = [_URL_STAYS]
+    if row.credential and "url" not in errors:
+        if "credential" in changed and actor is not None and not actor.has_perm(USE):
+            errors["credential"] = [NOT_ALLOWED]
+        elif problem := bound_to(row.credential, row.url):
+            errors["credential"] = [problem]
+    try:
+        row.full_clean(exclude=("updated_by", "listed", *errors))
+    except ValidationError as error:
+        errors |= error.message_dict
+    if errors:
+        raise ValidationError(errors)
+
+
+def _objection_to_url(row: Upstream) -> str:
+    row.url = str(row.url or "").strip()
+    if not row.url:
+        return "Enter the address of the server, such as https://mcp.example.com/mcp."
+    try:
+        target = target_of(row.url)
+        origin_of(target.origin)
+    except ValueError as error:
+        return str(error)
+    if target.url.fragment or target.url.userinfo:
+        return "An address has no user name, password or fragment."
+    own = own_addresses.origin()
+    if own and target.origin == own:
+        return "This is the address of this installation itself."
+    return ""

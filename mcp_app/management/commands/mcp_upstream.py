@@ -1,0 +1,109 @@
+"""``manage.py mcp_upstream``: add, list, refresh and remove upstream MCP servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mcp_app.catalogue.upstreams import importing, refreshing, storing
+from mcp_app.catalogue.upstreams.tools import tools_of
+from mcp_app.interface.text import marked
+from mcp_app.management.actors import actor_named
+from mcp_app.models import Upstream
+from mcp_app.protocol.client.faults import UpstreamFault
+from mcp_app.upstreams import health
+
+
+class Command(BaseCommand):
+    """Offer the tools of other MCP servers. Imported tools are drafts unless ``--publish`` is given."""
+
+    help = "Add, list, refresh and remove upstream MCP servers."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        add = actions.add_parser("add", help="add a server, and import its tools as drafts")
+        add.add_argument("name")
+        add.add_argument("url")
+        add.add_argument("--prefix", default="", help="put in front of the tools' names; default: the name")
+        add.add_argument("--credential", default="", metavar="NAME", help="a stored credential")
+        add.add_argument("--era", choices=Upstream.Era.values, default=Upstream.Era.AUTO)
+        add.add_argument("--isolation", choices=Upstream.Isolation.values, default=Upstream.Isolation.SESSION)
+        add.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS")
+        add.add_argument(
+            "--tool", dest="tools", action="append", default=[], metavar="PATTERN",
+            help="such as search or list_*; may be repeated; default: all",
+        )  # fmt: skip
+        add.add_argument("--publish", action="store_true", help="offer the tools to clients at once")
+        actions.add_parser("list", help="print the servers")
+        refresh = actions.add_parser("refresh", help="read the tools again, and save drafts of changes")
+        refresh.add_argument("name")
+        remove = actions.add_parser("remove", help="delete a server with its tools")
+        remove.add_argument("name")
+        for each in (add, refresh, remove):
+            each.add_argument(
+                "--actor", metavar="USERNAME", help="the user recorded in history and audit trail"
+            )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, f"_{options['action']}")(options)
+        except ValidationError as error:
+            raise CommandError(f"Refused. {' '.join(error.messages)}") from error
+        except PermissionDenied as error:
+            raise CommandError(f"Refused. {error}") from error
+
+    def _add(self, options: dict[str, Any]) -> None:
+        actor = actor_named(options["actor"])
+        names = ("prefix", "credential", "era", "isolation", "url")
+        values = {name: options[name] for name in names}
+        row = storing.save_upstream(
+            actor=actor, name=options["name"], timeout_seconds=options["timeout"], **values
+        )
+        self._read(row, actor)
+        row.refresh_from_db()
+        patterns = options["tools"]
+        chosen = importing.chosen(row, patterns, every=not patterns)
+        if not chosen:
+            self.stdout.write(f"Added {row.name}. No tool fits.")
+            return
+        done = importing.import_tools(upstream=row, tools=chosen, actor=actor, publish=options["publish"])
+        for name, reason in done.skipped.items():
+            self.stdout.write(marked(f"skipped  {name}: {reason}"))
+        if options["publish"]:
+            text = f"Published {len(done.published)} tools of {row.name} as revision {done.revision}."
+        else:
+            text = f"Saved {len(done.drafts)} drafts of {row.name}. Publish them in the admin."
+        self.stdout.write(text)
+
+    def _list(self, options: dict[str, Any]) -> None:
+        for row in Upstream.objects.defer("listed"):
+            state = health.of(row.pk).state if row.enabled else "disabled"
+            self.stdout.write(marked(f"{row.name}  {row.url}  {state}  {len(tools_of(row))} tools"))
+
+    def _refresh(self, options: dict[str, Any]) -> None:
+        self._read(_stored(options["name"]), actor_named(options["actor"]))
+
+    def _remove(self, options: dict[str, Any]) -> None:
+        row = _stored(options["name"])
+        number = storing.delete_upstream(upstream=row, actor=actor_named(options["actor"]))
+        self.stdout.write(f"Removed {options['name']} and {number} tools.")
+
+    def _read(self, row: Upstream, actor: Any) -> None:
+        try:
+            done = refreshing.refresh(upstream=row, actor=actor)
+        except UpstreamFault as fault:
+            raise CommandError(marked(f"The server {row.name} {fault}")) from fault
+        for name, reason in done.skipped.items():
+            self.stdout.write(marked(f"skipped  {name}: {reason}"))
+        self.stdout.write(
+            f"Read {done.tools} tools of {row.name}: {len(done.drafts)} changed, {len(done.gone)} gone."
+        )
+
+
+def _stored(name: str) -> Upstream:
+    row = Upstream.objects.filter(name=name).first()
+    if row is None:
+        raise CommandError(f"There is no upstream server {name!r}.")
+    return row

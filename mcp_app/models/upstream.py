@@ -1,0 +1,70 @@
+"""Other MCP servers whose tools are offered here."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+
+from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.models.edited import EditedRow
+
+
+class Upstream(EditedRow):
+    """Another MCP server, and its tools as it listed them last.
+
+    ``listed`` is compressed JSON. ``held`` maps a tool of the server to the digest of its new definition and
+    the reason why its calls are refused until an administrator publishes that definition. The availability
+    of the server is not stored here.
+    """
+
+    class Era(models.TextChoices):
+        """The protocol revisions that requests use."""
+
+        AUTO = "auto", "automatic"
+        MODERN = "modern", "2026-07-28"
+        LEGACY = "legacy", "2025-11-25 and older"
+
+    class Isolation(models.TextChoices):
+        """The callers that share a session at a server with sessions."""
+
+        SESSION = "session", "a session for each client session"
+        USER = "user", "a session for each user"
+        SHARED = "shared", "one session for all callers"
+
+    name = models.CharField(
+        max_length=64,
+        unique=True,
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "Use lower-case letters, digits, - and _.")],
+        help_text="Lower-case letters, digits, - and _. Its tools refer to this name.",
+    )
+    url = models.CharField("URL", max_length=2_000, help_text="https://mcp.example.com/mcp")
+    prefix = models.CharField(
+        max_length=31,
+        validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*$", "Use letters, digits, - and _.")],
+        help_text="Put in front of the names of its tools, such as crm for crm_search.",
+    )
+    credential = models.CharField(max_length=64, blank=True, help_text="Sent with every request.")
+    era = models.CharField("protocol", max_length=10, choices=Era.choices, default=Era.AUTO)
+    isolation = models.CharField(
+        "sessions", max_length=10, choices=Isolation.choices, default=Isolation.SESSION
+    )
+    timeout_seconds = models.FloatField(
+        default=60.0,
+        validators=[MinValueValidator(1.0), MaxValueValidator(900.0)],
+        help_text="For one request. A timeout of the tool itself comes first.",
+    )
+    enabled = models.BooleanField(default=True, help_text="Off: every call of its tools is refused.")
+    title = models.CharField(max_length=200, blank=True, editable=False)
+    version = models.CharField("revision", max_length=10, blank=True, editable=False)
+    listed = models.BinaryField(null=True, editable=False)
+    listed_at = AwareDateTimeField(null=True, blank=True, editable=False)
+    held = models.JSONField(default=dict, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = "upstream server"
+        ordering: ClassVar[Any] = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

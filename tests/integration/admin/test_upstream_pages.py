@@ -1,0 +1,245 @@
+"""Pages, API and command of upstream servers: add, choose tools, publish, changes, permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+
+from mcp_app.admin.upstreams import tools_page
+from mcp_app.catalogue.sources.upstream import known
+from mcp_app.catalogue.upstreams import importing, refreshing, storing
+from mcp_app.catalogue.upstreams.tools import tools_of
+from mcp_app.models import Draft, Tool, Upstream
+from mcp_app.upstreams import client as upstream_client
+from mcp_app.upstreams import health, sessions
+from tests.servers.sdk_server import SdkServer, sdk_server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ADD = "admin:mcp_app_upstream_add"
+FORM = {"era": "auto", "isolation": "session", "timeout_seconds": "60", "enabled": "on"}
+
+
+@pytest.fixture(autouse=True)
+def fresh(settings: Any) -> Iterator[None]:
+    settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
+    yield
+    for kept in (sessions._kept, upstream_client._breakers, health._reported, known._kept):
+        kept.clear()
+
+
+@pytest.fixture
+def site() -> Iterator[SdkServer]:
+    with sdk_server() as found:
+        yield found
+
+
+@pytest.fixture
+def crm(site: SdkServer) -> Upstream:
+    row = storing.save_upstream(actor=None, name="crm", url=site.url)
+    refreshing.refresh(upstream=row, actor=None)
+    row.refresh_from_db()
+    return row
+
+
+def url(view: str, row: Upstream) -> str:
+    return reverse(f"admin:mcp_app_upstream_{view}", args=[row.pk])
+
+
+def client_of(django_user_model: Any, *permissions: str) -> Client:
+    person = django_user_model.objects.create_user("person", is_staff=True)
+    person.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def messages_of(response: Any) -> str:
+    return " ".join(str(each) for each in response.context["messages"])
+
+
+def states(row: Upstream) -> dict[str, str]:
+    row.refresh_from_db()
+    return {each["name"]: each["state"] for each in tools_page.context_of(row)["listed"]}
+
+
+@pytest.mark.requirement("INT-60")
+def test_server_is_added_and_its_tools_are_published(admin_client: Client, site: SdkServer) -> None:
+    added = admin_client.post(reverse(ADD), {**FORM, "name": "crm", "url": site.url}, follow=True)
+    row = Upstream.objects.get()
+    assert added.redirect_chain[0][0] == url("change", row)
+    assert states(row)["search"] == "new"
+    saved = admin_client.post(url("select", row), {"tools": ["search", "steps"]}, follow=True)
+    assert "Saved 2 drafts" in messages_of(saved)
+    assert (states(row)["search"], states(row)["wait"]) == ("draft", "new")
+    published = admin_client.post(url("publish", row), follow=True)
+    assert "Published as revision" in messages_of(published)
+    assert states(row)["search"] == "tool"
+    assert {tool.name for tool in tools_of(row).values()} == {"crm_search", "crm_steps"}
+    listed = admin_client.get(reverse("admin:mcp_app_upstream_changelist")).content.decode()
+    assert "CRM" in listed
+
+
+def test_server_that_cannot_be_reached_is_kept_with_the_reason(admin_client: Client) -> None:
+    given = {**FORM, "name": "off", "url": "http://127.0.0.1:9/mcp"}
+    added = admin_client.post(reverse(ADD), given, follow=True)
+    assert "cannot be reached" in messages_of(added)
+    assert Upstream.objects.get().listed is None
+
+
+def test_wrong_form_is_shown_again_with_its_values(admin_client: Client) -> None:
+    given = {**FORM, "name": "Bad Name", "url": "ftp://x", "tool_prefix": "a b"}
+    page = admin_client.post(reverse(ADD), given)
+    assert {"name", "url", "tool_prefix"} <= page.context["form"].errors.keys()
+    assert not Upstream.objects.exists()
+
+
+def test_settings_are_changed_and_name_stays(admin_client: Client, crm: Upstream) -> None:
+    given = {**FORM, "url": crm.url, "tool_prefix": "sales", "isolation": "shared", "enabled": ""}
+    assert admin_client.post(url("settings", crm), given).status_code == 302
+    crm.refresh_from_db()
+    assert (crm.name, crm.prefix, crm.isolation, crm.enabled) == ("crm", "sales", "shared", False)
+
+
+def other_search(text: str) -> str:
+    """Search customers. <script>pwned=1</script>\u202e"""
+    return text
+
+
+def test_changes_are_shown_marked_and_published(admin_client: Client, crm: Upstream, site: SdkServer) -> None:
+    importing.import_tools(upstream=crm, tools=["search"], actor=None, publish=True)
+    site.replace("search", other_search)
+    site.mcp.remove_tool("steps")
+    read = admin_client.post(url("refresh", crm), follow=True)
+    assert "1 changed" in messages_of(read)
+    page = read.content.decode()
+    assert 'data-change="search"' in page
+    assert "<script>pwned" not in page
+    assert "\u202e" not in page
+    assert states(crm)["search"] == "held"
+    admin_client.post(url("publish", crm))
+    assert states(crm)["search"] == "tool"
+
+
+def test_deleted_server_takes_its_tools_along(admin_client: Client, crm: Upstream) -> None:
+    importing.import_tools(upstream=crm, tools=["search"], actor=None, publish=True)
+    admin_client.post(url("remove", crm))
+    assert not Upstream.objects.exists()
+    assert not Tool.objects.filter(name="crm_search").exists()
+
+
+VIEW = ("view_upstream",)
+CHANGE = (*VIEW, "change_upstream")
+
+
+@pytest.mark.parametrize(
+    ("permissions", "view", "method", "allowed"),
+    [
+        ((), "change", "get", False),
+        (VIEW, "change", "get", True),
+        (VIEW, "settings", "get", False),
+        (VIEW, "refresh", "post", False),
+        (VIEW, "select", "post", False),
+        (VIEW, "publish", "post", False),
+        (VIEW, "remove", "post", False),
+        (CHANGE, "settings", "get", True),
+        (CHANGE, "refresh", "post", False),
+        ((*CHANGE, "change_tool"), "refresh", "post", True),
+        (CHANGE, "select", "post", False),
+        ((*CHANGE, "add_tool"), "select", "post", True),
+        ((*CHANGE, "add_tool", "change_tool"), "publish", "post", False),
+        ((*CHANGE, "add_tool", "change_tool", "publish_entries"), "publish", "post", True),
+        ((*VIEW, "delete_upstream"), "remove", "post", False),
+        ((*VIEW, "delete_upstream", "delete_tool"), "remove", "post", True),
+        ((*CHANGE, "change_tool"), "refresh", "get", False),
+    ],
+)
+def test_each_page_and_button_needs_its_permission(
+    django_user_model: Any,
+    permissions: tuple[str, ...],
+    view: str,
+    method: str,
+    allowed: bool,
+) -> None:
+    row = storing.save_upstream(actor=None, name="off", url="http://127.0.0.1:9/mcp")
+    client = client_of(django_user_model, *permissions)
+    status = getattr(client, method)(url(view, row)).status_code
+    assert (status in (200, 302)) is allowed, status
+
+
+def test_credentials_are_offered_only_to_users_who_may_see_them(django_user_model: Any) -> None:
+    from mcp_app.credentials.services import save_credential
+
+    save_credential(
+        actor=None, name="key", kind="bearer", secret={"token": "t"}, origins=["http://127.0.0.1:9"]
+    )
+    client = client_of(django_user_model, *VIEW, "add_upstream")
+    page = client.get(reverse(ADD))
+    assert page.context["form"].fields["credential"].choices == [("", "none")]
+    given = {**FORM, "name": "x", "url": "http://127.0.0.1:9/mcp", "credential": "key"}
+    assert "credential" in client.post(reverse(ADD), given).context["form"].errors
+
+
+# The API and the command.
+
+
+def test_api_adds_reads_imports_and_deletes(admin_client: Client, site: SdkServer) -> None:
+    kind = "application/json"
+    made = admin_client.post("/api/upstreams/", {"name": "crm", "url": site.url}, content_type=kind)
+    assert (made.status_code, made.json()["tools"]) == (201, [])
+    read = admin_client.post("/api/upstreams/crm/refresh/", content_type=kind)
+    assert read.json()["tools"] == 6
+    done = admin_client.post("/api/upstreams/crm/tools/", {"tools": ["search", "x"]}, content_type=kind)
+    assert (done.json()["drafts"], [*done.json()["skipped"]]) == (["crm_search"], ["x"])
+    changed = admin_client.patch("/api/upstreams/crm/", {"enabled": False}, content_type=kind)
+    assert changed.json()["enabled"] is False
+    found = admin_client.get("/api/upstreams/").json()["results"][0]
+    assert {each["name"] for each in found["tools"]} >= {"search", "steps"}
+    assert admin_client.delete("/api/upstreams/crm/").status_code == 204
+    assert not Draft.objects.exists()
+
+
+def test_api_names_the_fault_of_a_server(admin_client: Client) -> None:
+    storing.save_upstream(actor=None, name="off", url="http://127.0.0.1:9/mcp")
+    answer = admin_client.post("/api/upstreams/off/refresh/", content_type="application/json")
+    assert (answer.status_code, answer.json()["tools"]) == (200, 0)
+    assert "cannot be reached" in answer.json()["problem"]
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("mcp_upstream", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_command_adds_lists_refreshes_and_removes(site: SdkServer) -> None:
+    added = run("add", "crm", site.url, "--prefix", "sales", "--tool", "s*", "--publish")
+    assert "Published 2 tools of crm" in added
+    assert Tool.objects.filter(name="sales_search").exists()
+    assert "2 tools" in run("list")
+    site.replace("search", other_search)
+    assert "1 changed" in run("refresh", "crm")
+    assert "Removed crm and 2 tools" in run("remove", "crm")
+    assert not Draft.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("refresh", "absent"),
+        ("remove", "absent"),
+        ("add", "Bad Name", "https://x.example/mcp"),
+        ("add", "off", "http://127.0.0.1:9/mcp"),
+        ("add", "x", "https://x.example/mcp", "--credential", "absent"),
+        ("add", "x", "https://x.example/mcp", "--actor", "nobody"),
+    ],
+)
+def test_command_names_the_problem(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError):
+        run(*arguments)
