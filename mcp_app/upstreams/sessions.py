@@ -33,6 +33,8 @@ HANDSHAKE_SECONDS: Final = 20.0
 # A session that no process used for this time is ended.
 IDLE_SECONDS: Final = 600.0
 MODERN_SECONDS: Final = 86_400.0
+# A server of the legacy era is asked for the modern era again after this time.
+ERA_SECONDS: Final = 86_400.0
 _RENEW_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 _MAX_KEPT: Final = 10_000
@@ -50,6 +52,7 @@ class _Kept:
 
 
 _kept: dict[str, _Kept] = {}
+_legacy_until: dict[str, float] = {}
 _opening: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[Peer]]] = WeakKeyDictionary()
 _ending: set[asyncio.Task[None]] = set()
 
@@ -134,7 +137,8 @@ async def _open(server: UpstreamServer, key: str) -> Peer:
 
 async def _handshake(server: UpstreamServer) -> Peer:
     who = identity()
-    if server.era != "legacy":
+    is_probed = server.era == "modern" or (server.era == "auto" and not await _is_known_as_legacy(server))
+    if is_probed:
         try:
             reply = await _post(server, outgoing.discover(who, next_id()))
             peer = handshake.discovered(_result(reply))
@@ -145,10 +149,30 @@ async def _handshake(server: UpstreamServer) -> Peer:
                 raise
         if server.era == "modern":
             raise UpstreamFault(Kind.UNSUPPORTED, "offers older protocol revisions only.")
-    reply = await _post(server, outgoing.initialize(who, next_id(), V2025_11_25))
+    try:
+        reply = await _post(server, outgoing.initialize(who, next_id(), V2025_11_25))
+    except UpstreamFault:
+        # The server may have left the legacy era, so the next handshake asks again.
+        _legacy_until.pop(server.key, None)
+        await asyncio.to_thread(shared_values.drop, _era(server))
+        raise
     peer = handshake.initialized(_result(reply), reply.session)
     await _post(server, outgoing.initialized(peer))
+    if is_probed:
+        _legacy_until[server.key] = time.monotonic() + ERA_SECONDS
+        await asyncio.to_thread(shared_values.put, _era(server), b"legacy", ERA_SECONDS)
     return peer
+
+
+async def _is_known_as_legacy(server: UpstreamServer) -> bool:
+    """Return True if a process has found a server of the legacy era within the last day."""
+    if _legacy_until.get(server.key, 0.0) > time.monotonic():
+        return True
+    return await asyncio.to_thread(shared_values.get, _era(server)) is not None
+
+
+def _era(server: UpstreamServer) -> str:
+    return f"upstream-era/{server.key}"
 
 
 async def _post(server: UpstreamServer, sent: Outgoing) -> connection.Reply:

@@ -77,7 +77,7 @@ def _fresh(settings: Any) -> Iterator[None]:
     """Allow loopback, and forget sessions, breakers and outcomes."""
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",), "REDIS_URL": ""}
     yield
-    for kept in (sessions._kept, client._breakers, health._reported):
+    for kept in (sessions._kept, sessions._legacy_until, client._breakers, health._reported):
         kept.clear()
 
 

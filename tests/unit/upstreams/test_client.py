@@ -77,8 +77,8 @@ async def test_ended_session_is_opened_once_more(upstream: Upstream) -> None:
     assert text(await call(server, "counter")) == "1"
     assert len(upstream.session_ids - {first}) == 1
     posts = [headers for method, headers in upstream.requests if method == "POST"]
-    # The refused call, the probe, the handshake of two messages, and the call.
-    assert len(posts) == 5
+    # The refused call, the handshake of two messages, and the call. The era is known.
+    assert len(posts) == 4
 
 
 @only_legacy
@@ -174,3 +174,12 @@ async def test_private_address_is_blocked(upstream: Upstream, settings: Any) -> 
     with pytest.raises(UpstreamFault) as fault:
         await call(upstream.settings(), "failing")
     assert (fault.value.kind, fault.value.sent, upstream.requests) == (Kind.BLOCKED, False, [])
+
+
+@only_modern
+async def test_server_that_left_the_legacy_era_is_asked_again(upstream: Upstream) -> None:
+    server = upstream.settings()
+    sessions._legacy_until[server.key] = float("inf")
+    with pytest.raises(UpstreamFault):
+        await call(server, "failing")
+    assert (await call(server, "failing"))["isError"] is True

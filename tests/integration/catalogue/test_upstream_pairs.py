@@ -1,0 +1,129 @@
+"""Two of our own servers, one behind the other, in each pair of revisions (INT-63)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+import pytest
+
+from mcp_app import Context, ToolError
+from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots.view import CatalogueView
+from mcp_app.catalogue.sources.upstream import known
+from mcp_app.catalogue.upstreams import importing, refreshing, storing
+from mcp_app.models import Upstream
+from mcp_app.protocol.versions import SERVED
+from mcp_app.streams.gateway import Streams
+from mcp_app.testing import Client
+from mcp_app.upstreams import client, health, sessions
+from tests.servers.asgi_site import served
+from tests.unit.catalogue.entries import tool_entry
+from tests.unit.transports.streamable_http.asgi import LOOPBACK, Server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def steps(ctx: Context, number: int) -> dict[str, int]:
+    """Report each step."""
+    for step in range(1, number + 1):
+        ctx.progress(step, number, f"step {step}")
+    ctx.warning("done soon")
+    return {"steps": number}
+
+
+async def failing() -> str:
+    """Fail."""
+    raise ToolError("Not today.")
+
+
+class Apart:
+    """Views of a catalogue of their own, beside that of the process."""
+
+    def __init__(self, server: Any, catalogue: Catalogue) -> None:
+        self.server, self._catalogue = server, catalogue
+
+    def of(self, permissions: Any, path: str = "/mcp") -> CatalogueView:
+        return CatalogueView(self._catalogue, permissions, self.server)
+
+
+class Behind:
+    """A server for each revision, on a thread. ``urls`` has their addresses."""
+
+    def __init__(self) -> None:
+        self.urls: dict[str, str] = {}
+        self._ready, self._loop = threading.Event(), asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(20)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        functions: list[Any] = [steps, failing]
+        entries = [tool_entry(each, number) for number, each in enumerate(functions, 1)]
+        catalogue = Catalogue(revision=5, revisions=dict.fromkeys(KINDS, 5), tools=entries)
+        async with AsyncExitStack() as stack:
+            for version in SERVED:
+                streams = Streams.in_memory()
+                await streams.start()
+                server = Server(streams, LOOPBACK, versions=(version,))
+                server.process.views = Apart(server.process.views.server, catalogue)  # type: ignore[assignment]
+                origin = await stack.enter_async_context(served(server.endpoint))
+                self.urls[version] = f"{origin}/mcp"
+                stack.callback(server.endpoint.connections.drain)
+            self._ready.set()
+            await self._stop.wait()
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[Behind]:
+    with Behind() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def fresh(settings: Any) -> Iterator[None]:
+    settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
+    yield
+    kept: Any
+    for kept in (sessions._kept, sessions._legacy_until, client._breakers, health._reported, known._kept):
+        kept.clear()
+
+
+@pytest.mark.requirement("INT-63")
+@pytest.mark.parametrize("theirs", SERVED)
+def test_call_passes_between_each_pair_of_revisions(behind: Behind, theirs: str) -> None:
+    row = storing.save_upstream(actor=None, name="other", url=behind.urls[theirs])
+    refreshing.refresh(upstream=row, actor=None)
+    row = Upstream.objects.get()
+    assert row.version == theirs
+    done = importing.import_tools(upstream=row, tools=["steps", "failing"], actor=None, publish=True)
+    assert done.published == ["other_steps", "other_failing"]
+    for ours in SERVED:
+        reports: list[Any] = []
+        news, result, failed = asyncio.run(call(ours, reports))
+        assert '"steps":3' in result["content"][0]["text"].replace(" ", ""), ours
+        assert [report["progress"] for report in reports] == [1, 2, 3], ours
+        assert "notifications/message" in [method for method, _ in news], ours
+        assert (failed["isError"], failed["content"][0]["text"]) == (True, "Not today."), ours
+
+
+async def call(version: str, reports: list[Any]) -> tuple[Any, Any, Any]:
+    async with Client(stored=True, version=version) as ours:
+        result = await ours.call_tool("other_steps", {"number": 3}, on_progress=reports.append)
+        failed = await ours.call_tool("other_failing")
+        return [*ours.notifications], result, failed
