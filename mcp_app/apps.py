@@ -55,10 +55,10 @@ def _listen_for_ends() -> None:
         signal.connect(_key_changed, sender="mcp_app.ApiKey", dispatch_uid="mcp_app.key")
 
 
-def _end_work(which: Q, principal: str, actor: Any) -> EndedWork:
+def _end_work(which: Q, principal: str, actor: Any, reason: str) -> EndedWork:
     from mcp_app.execution.services import end_work_of  # Imported here, because most commands never end work.
 
-    return end_work_of(which, principal, actor)
+    return end_work_of(which, principal, actor, reason)
 
 
 def _user_changed(instance: Any, signal: Any, **facts: Any) -> None:
@@ -77,7 +77,7 @@ def _key_changed(instance: Any, signal: Any, **facts: Any) -> None:
 
     if signal is post_save and (facts.get("created") or facts.get("raw") or instance.revoked_at is None):
         return
-    ended.key_ended(instance)
+    ended.key_ended(instance, "deleted" if signal is post_delete else "revoked")
 
 
 def _rename(instance: Any, created: bool, raw: bool, **_: Any) -> None:

@@ -51,12 +51,14 @@ from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, BASIC, MCP
 
 MEANING = format_html(
-    "What the key can do, within the permissions of its user. Each scope includes <code>{}</code>; "
-    "<code>{}</code> includes all.",
+    "What the key can do, within the permissions of its user. Every scope includes <code>{}</code>. "
+    "<code>{}</code> includes all others.",
     MCP,
     ADMIN,
 )
-ABOUT_USERS = "The key has this user's permissions. For an application, use a separate user without password."
+ABOUT_USERS = (
+    "The key has this user's permissions. For an application, use a separate user without a password."
+)
 OLD_KEY_CHOICES = [("now", "now"), ("1h", "in 1 hour"), ("24h", "in 24 hours")]
 LIFETIMES = [*((str(days), f"in {days} days") for days in USUAL_DAYS), ("", "never")]
 

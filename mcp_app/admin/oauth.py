@@ -103,6 +103,9 @@ class ClientForm(IssuedForm[Client]):
         if self.cleaned_data["who"] == MACHINE:
             self._issue_machine()
             return
+        if not self.cleaned_data["redirect_uris"].strip():
+            self.add_error("redirect_uris", ValidationError("Enter at least one redirect URI."))
+            return
         said = {
             "client_name": self.cleaned_data["name"],
             "redirect_uris": self.cleaned_data["redirect_uris"].split(),

@@ -124,7 +124,10 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's class is
 
 
 def _about_members(group: Group, number: int) -> SafeString:
-    text = "Type part of a name. Members have the permissions of the group and can use its entries."
+    text = (
+        "Type part of a name. Members have the permissions of the group and can use its "
+        "tools, prompts and resources."
+    )
     if not number:
         return format_html("{}", text)
     opts = get_user_model()._meta

@@ -64,7 +64,7 @@ class ServerStatus:
     def sentence(self) -> str:
         """The sentence that introduces the faults and tasks."""
         if self.faults:
-            return "The server cannot do all of its work."
+            return "Some functions do not work:"
         if self.tasks:
             return _counted(len(self.tasks), "item needs", "items need") + " your attention:"
         return "Nothing needs your attention."
@@ -95,7 +95,7 @@ def first_steps(request: HttpRequest) -> list[Reason]:
     if request.user.has_perm("mcp_app.view_tool") and not Tool.objects.filter(enabled=True).exists():
         steps.append(Reason("Add a tool: no tool is offered to clients yet", _page("tool")))
     if request.user.has_perm("mcp_app.view_session") and not Session.objects.exists():
-        steps.append(Reason("Connect a client: none has been here yet", _connect_page()))
+        steps.append(Reason("Connect a client: no client has connected yet", _connect_page()))
     return steps
 
 
@@ -145,13 +145,13 @@ def _errors(request: HttpRequest) -> Iterator[Reason]:
 
 def _error_text(group: ErrorGroup, now: datetime) -> str:
     state = ERROR_STATES.get(state_of(group), "New")
-    times = "once" if group.count == 1 else f"{group.count:,} times"
     to = "" if group.assignee is None else f", assigned to {marked(group.assignee.get_username())}"
     # A group without text has no example, because it contains different errors.
     example = group.raised.text if group.raised else group.example
     said = f": {marked(example.strip().partition(NEW_LINE)[0])[:SAID]}" if group.words else ""
     seen = _time(group.first_at, now)
-    return f"{state} error in {marked(group.tool or group.method)}, first seen {seen}, {times}{to}{said}"
+    times = f"seen once, {seen}" if group.count == 1 else f"seen {group.count:,} times since {seen}"
+    return f"{state} error in {marked(group.tool or group.method)} ({times}{to}){said}"
 
 
 def _time(at: datetime, now: datetime) -> str:
@@ -169,7 +169,7 @@ def _drafts(request: HttpRequest) -> Iterator[Reason]:
         named = {name: (str(kind._meta.verbose_name), str(kind._meta.verbose_name_plural))
                  for name, kind in KIND_NAMED.items()}  # fmt: skip
         kinds = ", ".join(_counted(waiting[name], *named[name]) for name in named if waiting[name])
-        text = _counted(waiting.total(), "draft waits", "drafts wait") + f" to be published: {kinds}"
+        text = _counted(waiting.total(), "unpublished draft", "unpublished drafts") + f" ({kinds})"
         yield Reason(text, _page("draft"))
 
 

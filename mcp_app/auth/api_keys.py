@@ -144,7 +144,7 @@ def revoke_api_key(*, key: ApiKey, actor: Any = None) -> EndedWork:
         changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=clock.now())
         if changed:
             _audit(actor, REVOKED, key)
-            work = key_ended(key, actor)
+            work = key_ended(key, "revoked", actor)
             transaction.on_commit(lambda: announce("credentials", {"api_key": key.pk}))
     key.refresh_from_db()
     return work
@@ -197,7 +197,7 @@ def end_expired_keys() -> int:
     """
     now = clock.utcnow()
     expired = ApiKey.objects.filter(revoked_at=None, expires_at__lte=now, expires_at__gt=now - EXPIRED_WITHIN)
-    return sum(key_ended(key) != EndedWork() for key in expired)
+    return sum(key_ended(key, "expired") != EndedWork() for key in expired)
 
 
 def revoked_by(key: ApiKey) -> str:

@@ -36,8 +36,8 @@ class EndedWork:
 
 # A hook. It runs in the transaction that ends the credential. The first argument is the query condition for
 # stored calls made with the credential. The others are the key of the principal whose sessions end ("" for
-# none), and the acting user.
-End = Callable[[Q, str, Any], EndedWork]
+# none), the acting user, and the reason for which these sessions end.
+End = Callable[[Q, str, Any, str], EndedWork]
 _ends: list[End] = []
 
 
@@ -46,14 +46,15 @@ def register(end: End) -> None:
     _ends.append(end)
 
 
-def end_work(which: Q, *, principal: str = "", actor: Any = None) -> EndedWork:
+def end_work(which: Q, *, principal: str = "", actor: Any = None, reason: str = "") -> EndedWork:
     """Run the hooks for a credential that ended. Return counts of the work they ended."""
-    return sum((end(which, principal, actor) for end in _ends), EndedWork())
+    return sum((end(which, principal, actor, reason) for end in _ends), EndedWork())
 
 
-def key_ended(key: ApiKey, actor: Any = None) -> EndedWork:
-    """End the sessions and the waiting calls of an API key that was revoked or deleted, or that expired."""
-    return end_work(Q(api_key_id=key.pk), principal=f"user:{key.user_id}/key:{key.pk}", actor=actor)
+def key_ended(key: ApiKey, event: str, actor: Any = None) -> EndedWork:
+    """End the sessions and waiting calls of an API key that was ``revoked``, ``deleted`` or ``expired``."""
+    principal = f"user:{key.user_id}/key:{key.pk}"
+    return end_work(Q(api_key_id=key.pk), principal=principal, actor=actor, reason=f"API key {event}")
 
 
 def of_person(user_id: Any) -> Q:

@@ -12,7 +12,7 @@ from mcp_app.models import Tool
 class Effect(Enum):
     """The effect that a tool declares. The values are the text and the tone of its badge."""
 
-    READS = ("read only", "good")
+    READS = ("read-only", "good")
     CHANGES = ("changes data", "warn")
     DESTROYS = ("destructive", "bad")
     # MCP's defaults: a tool that declares nothing may change and destroy data.

@@ -56,7 +56,6 @@ OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
 REQUEST_ID = 1
 # Number of calls cancelled in one transaction. On SQLite, no other process can write meanwhile.
 CANCEL_SLICE = 200
-KEY_ENDED = "its API key expired or was revoked"
 # The key in a call's meta under which the digest of the API request is stored.
 ASKED = "asked"
 KEY_REUSED = "This key was used for another call: use a new one."
@@ -128,13 +127,13 @@ def _cancel_all(call_ids: list[UUID], actor: Any, reason: str) -> None:
             transaction.on_commit(lambda: publish_now(ended, ended_as=CANCELLED))
 
 
-def end_work_of(which: Q, principal: str, actor: Any) -> EndedWork:
+def end_work_of(which: Q, principal: str, actor: Any, reason: str) -> EndedWork:
     """Refuse the waiting calls of a credential that ended.
 
-    End the sessions of ``principal``, unless it is empty.
+    End the sessions of ``principal`` with the reason, unless ``principal`` is empty.
     """
     refused = approval.refuse_fallen(which, actor=actor)
-    sessions = end_sessions_of(principal, actor=actor, reason=KEY_ENDED) if principal else 0
+    sessions = end_sessions_of(principal, actor=actor, reason=reason) if principal else 0
     return EndedWork(sessions, refused)
 
 

@@ -13,11 +13,11 @@ _READD: Final = "Remove the server from your client, and add it again."
 _INSTEAD: Final = {
     "Mismatching redirect URI.": "The client did not register this redirect address, or "
     f"redirect_uri is not the one of the authorization request. {_READD}",
-    "Invalid redirect URI.": "The redirect address cannot be used. "
-    "Give an absolute https or loopback address without a fragment as redirect_uri.",
-    "Missing redirect URI.": "The request has no redirect address. Send redirect_uri.",
+    "Invalid redirect URI.": "The app sent a redirect address that cannot be used. "
+    "redirect_uri must be an absolute https or loopback address without a fragment.",
+    "Missing redirect URI.": f"The app sent an incomplete request (no redirect_uri). {_READD}",
     "Invalid client_id parameter value.": f"The client is unknown, or was deleted. {_READD}",
-    "Missing client_id parameter.": "The request has no client_id. Send client_id.",
+    "Missing client_id parameter.": f"The app sent an incomplete request (no client_id). {_READD}",
     "Missing response_type parameter.": "The request has no response_type. Send response_type=code.",
     "Missing code parameter.": "The request has no code. Send the code of the authorization response.",
     "Missing token parameter.": "The request has no token. Send the token to revoke as token.",

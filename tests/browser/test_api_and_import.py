@@ -111,6 +111,6 @@ def test_invalid_import_file_is_explained(visit: Visit) -> None:
     page = visitor.goto(IMPORT)
     page.fill("textarea[name=text]", '{"format": "<svg onload=window.pwned=1>"}')
     page.click("text=Preview changes")
-    page.wait_for_selector("text=This is no catalogue file")
+    page.wait_for_selector("text=This is not a catalogue file")
     _is_whole(page, "import-problems")
     assert visitor.trouble == []

@@ -30,6 +30,7 @@ TONES: Final = {
 }
 # Limits the query behind a badge that every admin page shows.
 MOST_WAITING: Final = 1_000
+FIRST: Final = "first request"
 DECIDED: Final = (Call.Decision.APPROVED, Call.Decision.REFUSED)
 # Number of earlier decisions listed on a call's page.
 NEWEST: Final = 5
@@ -158,29 +159,24 @@ class Earlier:
     def words(self, call: Call) -> str:
         """Return the earlier decisions about the user's calls of the tool, followed by those about others.
 
-        An example is ``approved 3 times before, refused once · other users: approved twice``. If the user of
-        the call is unknown, the decisions about all calls of the tool count.
+        An example is ``this user: 3 approved, 1 refused · other users: 2 approved``. If the user of the
+        call is unknown, the decisions about all calls of the tool count.
         """
         tool, user, end = call.tool, call.user_id, _end_of_wait(call)
         of_all = [self._of_tool[tool, word, end] for word in DECIDED]
         own = of_all if user is None else [self._of_user[tool, user, word, end] for word in DECIDED]
         others = [every - each for every, each in zip(of_all, own, strict=True)]
-        shown = _times(own, "before") or "first request"
-        return f"{shown} · other users: {_times(others)}" if any(others) else shown
+        if not any(own):
+            return f"first request of this user · other users: {_counts(others)}" if any(others) else FIRST
+        shown = f"{'all users' if user is None else 'this user'}: {_counts(own)}"
+        return f"{shown} · other users: {_counts(others)}" if any(others) else shown
 
 
 def _end_of_wait(call: Call) -> datetime | None:
     return call.decided_at or call.finished_at
 
 
-def _times(numbers: Iterable[int], when: str = "") -> str:
-    """Return text such as ``approved 3 times before, refused once``. ``when`` follows the first number."""
-    said = [
-        f"{decision} {_ONCE.get(number, f'{number} times')}"
-        for decision, number in zip(DECIDED, numbers, strict=True)
-        if number
-    ]
-    return ", ".join([f"{said[0]} {when}".rstrip(), *said[1:]]) if said else ""
-
-
-_ONCE: Final = {1: "once", 2: "twice"}
+def _counts(numbers: Iterable[int]) -> str:
+    """Return text such as ``3 approved, 1 refused``."""
+    found = zip(DECIDED, numbers, strict=True)
+    return ", ".join(f"{number:,} {decision}" for decision, number in found if number)

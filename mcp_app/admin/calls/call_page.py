@@ -41,7 +41,7 @@ NOT_RUN = (Call.Decision.REFUSED, Call.Decision.EXPIRED)
 # A stored answer is redacted before it is truncated, because a truncated secret might not be recognized.
 WHOLE = 1 << 30
 AROUND = timedelta(minutes=1)  # The clocks of two machines may differ slightly.
-AWAY = "Redis is unavailable: the log of the call cannot be shown."
+AWAY = "Redis is unavailable: the output of the tool cannot be shown."
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,7 +283,7 @@ def _hints(entry: Entry) -> list[tuple[str, str]]:
     told = annotations if isinstance(annotations, dict) else {}
     hints = []
     if told.get("readOnlyHint") is True:
-        hints.append(("read only", "good"))
+        hints.append(("read-only", "good"))
     elif told.get("destructiveHint") is True:
         hints.append(("destructive", "bad"))
     if told.get("idempotentHint") is True:

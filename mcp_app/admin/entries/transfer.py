@@ -54,7 +54,7 @@ class ImportForm(forms.Form):
     notation = forms.ChoiceField(
         required=False,
         label="Format",
-        choices=[("", "Detect"), *((name, name.upper()) for name in NOTATIONS)],
+        choices=[("", "Detect automatically"), *((name, name.upper()) for name in NOTATIONS)],
         widget=forms.Select({"class": "mcp-input"}),
     )
     prune = forms.BooleanField(

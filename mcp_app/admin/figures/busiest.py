@@ -71,7 +71,7 @@ def _by_calls(user: Any, period: Period, now: datetime) -> list[ClientRow]:
             (figures_page(user, **query_of(period), by=PRINCIPAL, client=name) or "") if name else "",
             f"{calls:,}",
             share_text(rounded_share(calls / total, 3)),
-            trend(calls, earlier.get(name, 0)) if earlier else "",
+            trend(calls, earlier.get(name, 0)),
         )
         for name, calls in [*found.items()][:MOST_CLIENTS]
         if name != OTHER
@@ -79,12 +79,12 @@ def _by_calls(user: Any, period: Period, now: datetime) -> list[ClientRow]:
 
 
 def trend(calls: int, before: int) -> str:
-    """Return the change of a number as text such as ``+12 %``, ``4.5 times`` or ``new``."""
+    """Return the change of a number as text such as ``+12 %``, ``4.5 × as many`` or ``new``."""
     if not before:
         return "new"
     if calls >= before * FACTOR:
         factor = calls / before
-        return f"{factor:,.0f} times" if factor >= 10 else f"{factor:.1f} times".replace(".0", "")
+        return f"{factor:,.0f} × as many" if factor >= 10 else f"{factor:.1f} × as many".replace(".0", "")
     change = round((calls / before - 1) * 100)
     return f"{change:+d} %".replace("-", "\N{MINUS SIGN}") if change else "±0 %"
 
@@ -116,7 +116,7 @@ def spike_reason(user: Any, now: datetime) -> Reason | None:
     since = timezone.localtime(spike.since)
     day = "" if since.date() == timezone.localtime(now).date() else f"{since:%Y-%m-%d} "
     share = share_text(rounded_share(spike.share, 2))
-    text = f"{_name(spike)} makes {share} of calls since {day}{since:%H:%M}"
+    text = f"{_name(spike)} has made {share} of calls since {day}{since:%H:%M}"
     return Reason(text, _page(user, spike) or "")
 
 

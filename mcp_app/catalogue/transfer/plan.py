@@ -84,7 +84,7 @@ def plan(document: Any, *, prune: bool) -> Plan:
 def _sections(document: Any) -> dict[str, list[Any]]:
     """Return the lists of entries. Raises TransferRefused for an unsupported document."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise _refused("format", f"This is no catalogue file: it must begin with format {FORMAT!r}.")
+        raise _refused("format", f"This is not a catalogue file (format {FORMAT!r} is missing).")
     version = document.get("version")
     if type(version) is not int or version != VERSION:
         raise _refused("version", f"Must be {VERSION}, the only version that this installation can read.")

@@ -73,10 +73,8 @@ class Expected:
     left_out: int
 
     def __str__(self) -> str:
-        said = f"The figures count {self.calls:,} call{'' if self.calls == 1 else 's'}."
-        if not self.left_out:
-            return said
-        return f"{said} {self.left_out:,} of them are not in the log, because the server was busy."
+        said = f"The figures count {self.calls:,} call{'' if self.calls == 1 else 's'}"
+        return f"{said}, {self.left_out:,} of which are not in the log, because the server was busy."
 
 
 def expected(asked: dict[str, Any], now: datetime) -> Expected | None:

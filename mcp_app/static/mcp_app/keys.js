@@ -7,7 +7,7 @@
   const MESSAGE = ".mcp-timeline .mcp-message > summary";
   const EVERYWHERE = [
     ["Tab, Shift+Tab", "go to the next or previous link, field or button"],
-    ["Enter, Space", "activate it"],
+    ["Enter, Space", "follow the link or press the button"],
     ["/", "go to the search field of this page, or open the search"],
     ["Ctrl K", "open the search"],
     ["?", "show or close this list"],

@@ -138,7 +138,7 @@ function openOperations() {
   }
 
   function size(each) {
-    if (each.refused) return "not usable";
+    if (each.refused) return "cannot be imported";
     if (each.state) return each.state;
     const mark = each.notes.length ? " ⚠" : "";
     return `${number(each.tokens)} tokens${mark}`;
@@ -173,7 +173,7 @@ function openOperations() {
   function total() {
     const chosen = [...selected].map((key) => byKey.get(key)).filter((each) => each && isUsable(each));
     const tokens = chosen.reduce((sum, each) => sum + each.tokens, 0);
-    at("total").textContent = `${number(chosen.length)} selected, about ${number(tokens)} tokens for the model`;
+    at("total").textContent = `${number(chosen.length)} selected, about ${number(tokens)} tokens in the tool list`;
     const many = chosen.length >= limits.few || tokens >= limits.many_tokens;
     at("many").hidden = !many;
     at("many").textContent = many

@@ -167,7 +167,7 @@ def test_queue_row_shows_earlier_decisions_and_refuses_with_a_reason(decider: Cl
     words = {"decision_reason": "like every week", "decided_by": seeded.root}
     undecided_call(call.session_id, 60, user=call.user, decision="approved", **words, **decided)
     undecided_call(call.session_id, 61, user=seeded.viewer, decision="refused", **decided)
-    said = "approved once before · other users: refused once"
+    said = "this user: 1 approved · other users: 1 refused"
     assert said in _read(decider, QUEUE)
     text = _read(decider, page("call", "change", call.pk))
     assert said in text
@@ -203,7 +203,7 @@ def test_decided_call_counts_only_decisions_before_its_own(root: Client, seeded:
     decide(71, "refused", -7)
     decide(72, "approved", -5)
     assert rows() == (
-        ["approved once before, refused once", "approved once before", "first request"], queries,
+        ["this user: 1 approved, 1 refused", "this user: 1 approved", "first request"], queries,
     )  # fmt: skip
 
 

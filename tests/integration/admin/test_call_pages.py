@@ -319,7 +319,7 @@ def test_live_view_requires_view_permission_and_get(
 def test_empty_log_does_not_hide_stored_progress(root: Client, seeded: Seed) -> None:
     text = "".join(Page(root.get(page("call", "change", seeded.running_call.pk)).content.decode()).read)
     assert "40 of 100" in text
-    assert "No log lines yet" in text
+    assert "No output yet" in text
     assert "Nothing yet" not in text
 
 
@@ -337,7 +337,7 @@ def test_running_call_shows_its_lease(seconds: float, words: str, root: Client, 
     Call.objects.filter(pk=call.pk).update(lease_until=clock.lease(seconds))
     assert re.fullmatch(words, _live(root, call)["lease"])
     text = "".join(Page(root.get(page("call", "change", call.pk)).content.decode()).read)
-    assert re.search(rf"Lease\s*{words}", text)
+    assert re.search(rf"Worker lease\s*{words}", text)
     assert "1970-01" not in text
 
 

@@ -29,6 +29,7 @@ from mcp_app.auth.api_keys import issue_api_key, revoke_api_key
 from mcp_app.code_fault import CodeFault
 from mcp_app.console.session_rows import background_calls
 from mcp_app.message_log import rollups
+from mcp_app.message_log.counts.figures import Expected
 from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.message_log.traffic import PERIODS
 from mcp_app.message_log.writer import drain_once
@@ -409,7 +410,7 @@ def test_verdict_depends_on_faults_and_pending_tasks(root: Client, seeded: Seed,
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("All systems operational", "good")
         undecided_call("s", 1)
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Running", "warn")
-        said = "<b>Running</b> 1 item needs your attention:"
+        said = "<b>Running.</b> 1 item needs your attention:"
         assert said in root.get("/admin/").content.decode()
     with override_settings(MCP={"REDIS_URL": "redis://127.0.0.1:1/0"}):
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Degraded", "bad")
@@ -442,7 +443,7 @@ def test_pending_tasks_link_to_their_pages(root: Client, seeded: Seed) -> None:
     found = {reason.text: reason.url for reason in shown(root).verdict.tasks}
     assert found == {
         "2 calls wait for approval": page("approval", "changelist"),
-        "3 drafts wait to be published: 2 tools, 1 prompt": page("draft", "changelist"),
+        "3 unpublished drafts (2 tools, 1 prompt)": page("draft", "changelist"),
         "1 tool was changed at its source and not reviewed": page("tool", "changelist") + "?drift=yes",
         "1 API key expires within 14 days": page("apikey", "changelist") + "?state=expires+soon",
     }
@@ -546,11 +547,11 @@ def test_custom_period_uses_the_finest_resolution_and_matches_the_log(
     found = root.get(page("message", "dashboard") + "?" + _asked(begin, end)).context["dashboard"]
     assert found.period.span == span
     assert tile(found, "Calls per minute").note.startswith("2 calls")
-    log = root.get(tile(found, "Calls per minute").url).content.decode()
-    assert "The figures count 2 calls." in log
+    log = root.get(tile(found, "Calls per minute").url).context["timeline"]
+    assert log.expected == Expected(calls=2, left_out=0)
     figures = root.get(found.figures_url).context["figures"]
     assert [row.calls.all for row in figures.table.rows] == [2]
-    assert "The figures count 2 calls." in root.get(figures.table.rows[0].urls["calls"]).content.decode()
+    assert root.get(figures.table.rows[0].urls["calls"]).context["timeline"].expected == log.expected
 
 
 @pytest.mark.parametrize(
@@ -595,8 +596,8 @@ def test_clients_are_listed_by_calls_with_share_and_trend(root: Client, empty: S
 @pytest.mark.parametrize(
     ("calls", "before", "text"),
     [
-        (5, 0, "new"), (5, 5, "±0 %"), (6, 5, "+20 %"), (4, 5, "\N{MINUS SIGN}20 %"), (10, 5, "2 times"),
-        (9, 2, "4.5 times"), (1_200, 5, "240 times"), (12_000, 5, "2,400 times"),
+        (5, 0, "new"), (5, 5, "±0 %"), (6, 5, "+20 %"), (4, 5, "\N{MINUS SIGN}20 %"), (10, 5, "2 × as many"),
+        (9, 2, "4.5 × as many"), (1_200, 5, "240 × as many"), (12_000, 5, "2,400 × as many"),
         (0, 5, "\N{MINUS SIGN}100 %"),
     ],
 )  # fmt: skip
@@ -630,7 +631,7 @@ def test_spike_is_the_first_task_and_leads_to_the_key(root: Client, empty: Seed)
     queue: Any = ListQueue(batch(*lines, facts=facts))
     drain_once(queue)
     task = shown(root).verdict.tasks[0]
-    assert task.text.startswith("Report Bot (viewer · bot) makes 100 % of calls since ")
+    assert task.text.startswith("Report Bot (viewer · bot) has made 100 % of calls since ")
     assert task.url == page("apikey", "change", bot.pk)
     revoke_api_key(key=bot)
     assert not any("of calls since" in each.text for each in shown(root).verdict.tasks)

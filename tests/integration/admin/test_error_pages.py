@@ -152,11 +152,11 @@ def test_dashboard_names_most_frequent_errors_and_counts_others(root: Client, se
     drain(*[crashed(each, at=now - 100 * at) for at, each in enumerate(words)], *often)
     drain(*[failed("reported by the tool")] * 9)
     found = {text: url for text, url in tasks(root).items() if "error" in text.lower()}
-    shown = [re.sub(r"first seen ([\d-]+ )?\d\d:\d\d", "first seen then", text) for text in found]
+    shown = [re.sub(r"([\d-]+ )?\d\d:\d\d\)", "then)", text) for text in found]
     assert shown == [
-        "New error in echo, first seen then, 3 times: other things",
-        "New error in echo, first seen then, 2 times: more things",
-        "New error in echo, first seen then, once: one thing",
+        "New error in echo (seen 3 times since then): other things",
+        "New error in echo (seen 2 times since then): more things",
+        "New error in echo (seen once, then): one thing",
         "2 more errors",
     ]
     assert len(found) == NAMED_ERRORS + 1
@@ -221,7 +221,8 @@ def test_first_steps_disappear_when_done(root: Client, seeded: Seed) -> None:
 def test_first_page_orders_crashes_before_waiting_calls(root: Client, seeded: Seed) -> None:
     drain(crashed("ValueError", "no such customer"), *[failed("Division by zero has no value.")] * 20)
     found = list(tasks(root))
-    assert found[0].endswith("once: ValueError: no such customer")
+    assert "(seen once, " in found[0]
+    assert found[0].endswith("): ValueError: no such customer")
     assert [at for at, text in enumerate(found) if "for approval" in text] > [0]
     assert not [text for text in found if "Division" in text]
 
@@ -292,8 +293,9 @@ def test_error_is_muted_resolved_assigned_and_undone(root: Client, seeded: Seed)
     drain(*[crashed("ValueError")] * 10)
     assert len(groups(root, show="mine")) == 1
     [task] = [text for text in tasks(root) if "error" in text.lower()]
-    assert task.startswith("Worsened error in echo, first seen ")
-    assert f", 11 times, assigned to {seeded.root.get_username()}" in task
+    assert task.startswith("Worsened error in echo (seen ")
+    assert f", assigned to {seeded.root.get_username()})" in task
+    assert "(seen 11 times since " in task
 
 
 @pytest.mark.parametrize(

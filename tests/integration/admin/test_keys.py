@@ -280,6 +280,18 @@ def test_revoked_key_is_not_replaced(root: Client, seeded: Seed) -> None:
     assert page("apikey", "replace", seeded.key.pk) not in shown
 
 
+@pytest.mark.parametrize("old_key_ends", ["now", "1h"])
+def test_sessions_name_the_end_of_their_key(root: Client, seeded: Seed, old_key_ends: str) -> None:
+    principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
+    Session.objects.filter(pk=seeded.session.pk).update(principal=principal)
+    _replace(root, seeded.key, old_key_ends)
+    if old_key_ends == "1h":
+        ApiKey.objects.filter(pk=seeded.key.pk).update(expires_at=clock.utcnow() - timedelta(seconds=1))
+        end_expired_keys()
+    reason = {"now": "API key revoked", "1h": "API key expired"}[old_key_ends]
+    assert Session.objects.get(pk=seeded.session.pk).end_reason == reason
+
+
 def test_sessions_of_a_replaced_key_end_with_it(root: Client, seeded: Seed) -> None:
     principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
     Session.objects.filter(pk=seeded.session.pk).update(principal=principal)

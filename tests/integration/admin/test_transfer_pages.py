@@ -141,7 +141,7 @@ def test_import_and_export_require_permissions_and_csrf_token(
         ({}, "Choose a file or paste its text"),
         ({"text": "{"}, "Not valid JSON"),
         ({"text": "a: [", "notation": "yaml"}, "Not valid YAML"),
-        ({"text": "{}"}, "This is no catalogue file"),
+        ({"text": "{}"}, "This is not a catalogue file"),
         ({"text": "{}", "notation": "xml"}, "not one of the available choices"),
         ({"packed": "x", "notation": "json", "at_revision": "0"}, "was not submitted completely"),
         (

@@ -362,8 +362,8 @@ def test_invalid_upload_is_refused(file: Any, says: str, uploads: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[]", "format: This is no catalogue file"),
-        ("{}", "format: This is no catalogue file"),
+        ("[]", "format: This is not a catalogue file"),
+        ("{}", "format: This is not a catalogue file"),
         (json.dumps(HEAD | {"version": 2}), "version: Must be 1"),
         (json.dumps(HEAD | {"version": True}), "version: Must be 1"),
         (

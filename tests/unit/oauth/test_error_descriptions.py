@@ -207,12 +207,12 @@ def test_authorization_error_explains_problem_and_remedy(
 @pytest.mark.parametrize(
     ("changed", "problem", "remedy"),
     [
-        ({"client_id": None}, "no client_id", "Send client_id"),
+        ({"client_id": None}, "no client_id", "add it again"),
         ({"client_id": "unknown"}, "unknown", "add it again"),
         ({"client_id": "https://127.0.0.1/c.json"}, "could not be read", "OAUTH_DOCUMENTS"),
         ({"client_id": "https://client.example/"}, "must be", "https address with a path"),
         ({"redirect_uri": OTHER}, "did not register", "add it again"),
-        ({"redirect_uri": None}, "no redirect address", "Send redirect_uri"),
+        ({"redirect_uri": None}, "no redirect_uri", "add it again"),
         ({"redirect_uri": ["http://a.example/", OTHER]}, "Duplicate", "once"),
         ({"state": "x" * 9_000}, "too long", "Start again"),
     ],

@@ -38,7 +38,7 @@ class RowForm(forms.Form):
     )
     kind = forms.ChoiceField(
         label="Type",
-        choices=[*_KINDS.items(), ("", "other, as JSON")],
+        choices=[*_KINDS.items(), ("", "other (JSON)")],
         widget=Select(),
         required=False,
         initial="string",
