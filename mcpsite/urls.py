@@ -28,9 +28,15 @@ def login(request: HttpRequest) -> HttpResponse:
     return admin.site.login(request)
 
 
+def logout(request: HttpRequest) -> HttpResponse:
+    """Log out by POST. GET leads to the admin, whose menu has the button."""
+    return admin.site.logout(request) if request.method == "POST" else redirect("admin:index")
+
+
 urlpatterns = [
     path("", RedirectView.as_view(url="/admin/")),
     path("admin/login/", login),
+    path("admin/logout/", logout),
     path("admin/", admin.site.urls),
     path("", include("mcp_app.oauth.urls")),
     path("", include("mcp_app.urls")),

@@ -45,7 +45,11 @@ class Login(LoginView):
 class Logout(LogoutView):
     """The logout of the browser session. Connected clients stay connected."""
 
-    http_method_names = ("post", "options")
+    http_method_names = ("get", "post", "options")
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Redirect to the page with the button, because a link must not end the session."""
+        return HttpResponseRedirect(reverse("mcp_oauth:apps"))
 
     def get_default_redirect_url(self) -> str:
         return reverse("mcp_oauth:login")

@@ -101,3 +101,18 @@ def test_login_never_redirects_to_another_site(wanted: str) -> None:
 def test_login_redirects_to_the_requested_page() -> None:
     form = {"username": "root", "password": RIGHT, "next": "/admin/mcp_app/tool/?q=a%2Fb"}
     assert Client().post("/admin/login/", form)["Location"] == "/admin/mcp_app/tool/?q=a%2Fb"
+
+
+@pytest.mark.parametrize(
+    ("address", "page"), [("/admin/logout/", "/admin/"), ("/accounts/logout/", "/oauth/apps")]
+)
+def test_link_to_the_logout_leads_to_the_page_with_its_button(
+    address: str, page: str, root: User, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "AUTH": "required", "OAUTH": True, "PUBLIC_URL": "http://testserver"}
+    browser = Client()
+    browser.force_login(root)
+    assert browser.get(address)["Location"] == page
+    assert f'action="{address}"' in browser.get(page).content.decode()
+    assert browser.post(address).status_code in (200, 302)
+    assert browser.get(page).status_code == 302
