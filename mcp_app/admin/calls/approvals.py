@@ -274,6 +274,7 @@ class ApprovalAdmin(DecidingAdmin):
             "live_url": self.page_url("live"),
             "watched": watched,
             "watches": not request.GET.get("decision"),
+            "may_decide": self.has_decide_permission(request),
             "is_narrowed": bool(request.GET),
             "tools_url": reverse(f"{self.admin_site.name}:mcp_app_tool_changelist"),
             "may_see_tools": self.may_open(request, Tool),

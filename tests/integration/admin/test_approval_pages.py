@@ -427,7 +427,12 @@ def test_approval_permissions_of_each_role(role: str, sees: bool, decides: bool,
     client = Client()
     client.force_login(user)
     seen = 200 if sees else 403
-    assert client.get(QUEUE).status_code == client.get(QUEUE + "live/").status_code == seen
+    queue = client.get(QUEUE)
+    assert queue.status_code == client.get(QUEUE + "live/").status_code == seen
+    assert ("data-view-only" in queue.content.decode()) == (sees and not decides)
+    if sees:
+        calls = client.get(page("call", "changelist")).content.decode()
+        assert (">Review</a>" in calls, ">View</a>" in calls) == (decides, not decides)
     call_page = client.get(page("call", "change", seeded.undecided_call.pk))
     assert call_page.status_code == seen
     assert ("Approve</button>" in call_page.content.decode()) == decides
