@@ -137,6 +137,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     Keys are issued and revoked but never edited. Revoked keys stay in the list.
     """
 
+    audit_kind = "api_key"
     form = ApiKeyForm
     list_display = ("shown_name", "owner", "state", "expires", "last_used", "created", "shown_prefix")
     list_display_links = ("shown_name",)

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin
 from mcp_app.admin.columns import json_column, text_column
+from mcp_app.admin.list_filters import trail_url
 from mcp_app.admin.markup import moment
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import AuditEvent
@@ -99,13 +102,27 @@ class ActionFilter(admin.AllValuesFieldListFilter):
             yield {**choice, "display": in_words(str(choice["display"]))}
 
 
+class ObjectFilter(admin.SimpleListFilter):
+    """List filter by one object, such as "user:ada". Only links choose it."""
+
+    title, parameter_name = "object", "object"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        chosen = self.used_parameters.get("object")
+        return [(chosen, marked(chosen.partition(":")[2])[:80])] if chosen else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
+        kind, _, key = (self.value() or "").partition(":")
+        return queryset.filter(object_kind=kind, object_key=key) if key else queryset
+
+
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
     """Pages of the audit trail (S21)."""
 
     list_display = ("when", "who", "what", "kind", "key")
     list_display_links = ("when",)
-    list_filter = ("at", ("action", ActionFilter), "object_kind")
+    list_filter = (ObjectFilter, "at", ("action", ActionFilter), "object_kind")
     search_fields = ("actor_name", "action", "object_key")
     search_help_text = "User, object, or code such as api_key.revoke"
     fields = ("when", "who", "what", "kind", "key", "shown_detail")
@@ -127,3 +144,12 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
     kind = text_column("kind", "object_kind", ordering="object_kind", empty="-")
     key = text_column("object", "object_key", ordering="object_key", empty="-")
     shown_detail = json_column("detail", "detail")
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Redirect to the events about the object, because events never change."""
+        event = self.object_to_view(request, object_id)
+        if event is None:
+            return self.not_there(request, object_id)
+        return HttpResponseRedirect(trail_url(event.object_kind, event.object_key))

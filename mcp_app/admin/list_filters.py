@@ -15,11 +15,13 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.options import IS_POPUP_VAR
+from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import url_params_from_lookup_dict
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.text import capfirst
 
 from mcp_app.interface.text import marked
@@ -84,11 +86,23 @@ def _limits(model: type[Model]) -> Iterator[tuple[str, str]]:
         yield from url_params_from_lookup_dict(limit() if callable(limit) else limit).items()
 
 
+def trail_url(kind: str = "", key: str = "") -> str:
+    """Return the address of the audit trail, or of its events about one object."""
+    url = reverse("admin:mcp_app_auditevent_changelist")
+    return f"{url}?{urlencode({'object': f'{kind}:{key}'})}" if key else url
+
+
 class NamedList:
     """A mixin for admin pages whose list has the name of its rows as title."""
 
     opts: Any
     object_history_template: Any = "mcp_admin/object_history.html"
+    # The kind of the rows in the audit trail, if the trail names their changes.
+    audit_kind: ClassVar[str] = ""
+
+    def audit_key(self, row: Any) -> str:
+        """Return the name of a row in the audit trail."""
+        return str(row)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -104,8 +118,9 @@ class NamedList:
         """Link the audit trail, because Django's history has only changes made with its forms."""
         trail = apps.get_model("mcp_app", "AuditEvent")
         looks = admin.site.get_model_admin(trail).has_view_permission(request)
-        about = {"trail_url": reverse("admin:mcp_app_auditevent_changelist") if looks else ""}
         shown: Any = super()
+        row = shown.get_object(request, unquote(object_id)) if looks and self.audit_kind else None
+        about = {"trail_url": trail_url(self.audit_kind, self.audit_key(row) if row else "") if looks else ""}
         return shown.history_view(  # type: ignore[no-any-return]
             request, object_id, {**about, **(extra_context or {})}
         )

@@ -135,6 +135,7 @@ class ClientAdmin(IssuedAdmin[Client]):
     saw it.
     """
 
+    audit_kind = "oauth_client"
     form = ClientForm
     list_display = ("shown_name", "host", "kind", "people", "created_at", "last_used", "state")
     list_display_links = ("shown_name",)
@@ -160,6 +161,10 @@ class ClientAdmin(IssuedAdmin[Client]):
         "created_at",
         "last_used",
     )
+
+    def audit_key(self, row: Client) -> str:
+        """Return the name of a row in the audit trail."""
+        return str(row.client_id)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Client]:
         """Annotate each client with the number of people who have connected it."""
@@ -276,6 +281,7 @@ def state_of(connection: Connection) -> str:
 class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     """Admin pages of connections, each of a person and a client. Connections can be ended but not edited."""
 
+    audit_kind = "connection"
     list_display = ("shown_client", "person", "scope", "created", "last_used", "state")
     list_display_links = ("shown_client",)
     search_fields = ("client__name", "client__client_id", login_name("user"))
@@ -294,6 +300,10 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
         "last_used",
         "ends",
     )
+
+    def audit_key(self, row: Connection) -> str:
+        """Return the name of a row in the audit trail."""
+        return str(row.pk)
 
     def has_delete_permission(self, request: HttpRequest, obj: Connection | None = None) -> bool:
         """Deny deletion on the pages of connections, because ending one preserves its row as a record.

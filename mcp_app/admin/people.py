@@ -220,6 +220,7 @@ class FactorRemoval(ModelAdmin[Any]):
     The button needs the same permission as changing a password.
     """
 
+    audit_kind = "user"
     change_form_template = "mcp_admin/user_form.html"
 
     @admin.display(description="kind")

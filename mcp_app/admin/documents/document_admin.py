@@ -38,6 +38,7 @@ MAX_SHOWN = 50
 class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
     """Admin pages of documents. Importing operations also needs the permission to add tools."""
 
+    audit_kind = "document"
     change_list_template = "mcp_admin/api_documents.html"
     list_display = ("name", "title_shown", "state_shown", "operations", "tools", "fetched")
     list_display_links = ("name",)

@@ -185,6 +185,7 @@ def _headers(text: str) -> dict[str, str]:
 class CredentialAdmin(ModelAdmin[Credential]):
     """Admin pages of credentials."""
 
+    audit_kind = "credential"
     form = CredentialForm
     list_display = ("key", "shown_kind", "shown_origins", "shown_use", "last_used", "shown_state")
     list_display_links = ("key",)

@@ -1,0 +1,52 @@
+"""The audit trail in the admin: the events of one object, reached from the history of its row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from mcp_app.models import ApiDocument, Credential, audit
+from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("mcp_app_apikey", "api_key"),
+        ("mcp_app_credential", "credential"),
+        ("mcp_app_apidocument", "document"),
+        ("auth_user", "user"),
+    ],
+)
+def test_history_of_a_row_leads_to_its_events_in_the_audit_trail(
+    model: str, kind: str, root: Client, seeded: Seed
+) -> None:
+    made: dict[str, Any] = {
+        "credential": lambda: Credential.objects.create(name="shop", kind="bearer"),
+        "document": lambda: ApiDocument.objects.create(name="shop"),
+        "api_key": lambda: seeded.key,
+        "user": lambda: seeded.root,
+    }
+    row = made[kind]()
+    for key in (str(row), f"{row} 2"):
+        audit(actor=seeded.root, action=f"{kind}.x", object_kind=kind, object_key=key)
+    answer = root.get(reverse(f"admin:{model}_history", args=[row.pk]))
+    trail = answer.context["trail_url"]
+    assert "It probably wasn" not in answer.content.decode()
+    events = list(root.get(trail).context["cl"].result_list)
+    assert {(event.object_kind, event.object_key) for event in events} == {(kind, str(row))}
+    assert root.get(page("auditevent", "history", events[0].pk))["Location"] == trail
+
+
+def test_trail_of_an_object_needs_the_permission_to_view_the_trail(viewer: Client, seeded: Seed) -> None:
+    seeded.viewer.user_permissions.set(
+        [each for each in seeded.viewer.user_permissions.all() if each.codename != "view_auditevent"]
+    )
+    answer = viewer.get(page("apikey", "history", seeded.key.pk))
+    assert (answer.status_code, answer.context["trail_url"]) == (200, "")
