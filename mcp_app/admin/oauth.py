@@ -89,6 +89,8 @@ class ClientForm(IssuedForm[Client]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if "name" in self.fields:
+            self.fields["name"].required = True
         who: Any = self.fields.get("who")
         if who is not None and not self.actor.has_perm(PERMISSION):
             who.choices = WHO[:1]

@@ -167,7 +167,11 @@ def test_refused_answer_is_shown_as_sent_without_a_result(root: Browser, api: We
 @pytest.mark.parametrize("button", ["_publish", "_draft"])
 def test_empty_form_marks_all_required_fields(root: Browser, button: str) -> None:
     page = post(root, button, entered(address="", name="", description="", arguments="{}"))
-    assert set(page.context["form"].errors) == {"address", "name"}
+    form = page.context["form"]
+    assert set(form.errors) == {"address", "name"}
+    assert form.errors["name"] == ["This field is required."]
+    text = page.content.decode()
+    assert text.count('aria-required="true"') == text.count('<span aria-hidden="true">*</span>') == 2
 
 
 def test_request_without_name_can_be_tried(root: Browser, api: WebApi) -> None:

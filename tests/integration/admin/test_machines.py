@@ -120,3 +120,12 @@ def test_scope_descriptions_refer_to_the_service_user(root: Client) -> None:
     assert "Call tools as its service user," in words
     assert "with the permissions of its service user" in words
     assert "as you" not in words
+
+
+@pytest.mark.parametrize("who", ["people", "machine"])
+def test_new_client_needs_a_name(who: str, root: Browser) -> None:
+    form = root.get(ADD).context["adminform"].form
+    assert form.fields["name"].required
+    page = root.post(ADD, {**SAID, "who": who, "name": "", "redirect_uris": "https://a.example/cb"})
+    assert set(page.context["adminform"].form.errors) == {"name"}
+    assert not Client.objects.filter(redirect_uris="https://a.example/cb").exists()

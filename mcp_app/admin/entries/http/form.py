@@ -157,6 +157,9 @@ class HttpToolForm(forms.Form):
         self.entry = entry
         self.row = row
         self.rows = rows_in(self.data) if self.is_bound else RowSet(initial=[], prefix=PREFIX)
+        # A test needs no name, so the form itself requires neither field.
+        for name in ("address", "name"):
+            self.fields[name].widget.attrs["aria-required"] = "true"
         credential: Any = self.fields["credential"]
         credential.choices = [("", "none"), *_credentials(user, row)]
         permission = PermissionField(
@@ -246,7 +249,7 @@ class HttpToolForm(forms.Form):
     def require_name(self) -> None:
         """Add an error to an empty name. Only a saved tool needs a name."""
         if self.entry is None and not self.cleaned_data.get("name") and "name" not in self.errors:
-            self.add_error("name", "This is required.")
+            self.add_error("name", "This field is required.")
 
     def values(self, plan: RequestPlan, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the entry for a service."""
