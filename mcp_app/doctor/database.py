@@ -13,7 +13,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from mcp_app.catalogue.changes.mirroring import not_in_database
 from mcp_app.doctor.database_connections import connections
-from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
+from mcp_app.doctor.finding import Finding, error, milliseconds, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.models import LogCursor
 from mcp_app.streams.base import StreamsUnavailable
@@ -23,8 +23,10 @@ SLOW_SECONDS = 0.05
 SKEW_SECONDS = 2.0
 # A primary key that no sequence reaches. The row is rolled back in any case.
 TRIAL_ROW = 2**62
-DISK_ERROR = 100 * 1024 * 1024
-DISK_WARNING = 1024 * 1024 * 1024
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+DISK_ERROR = 100 * MIB
+DISK_WARNING = GIB
 
 
 def reachable(_: Installation) -> Iterator[Finding]:
@@ -34,7 +36,7 @@ def reachable(_: Installation) -> Iterator[Finding]:
         begun = time.perf_counter()
         cursor.execute("SELECT 1")
         took = time.perf_counter() - begun
-    text = f"{connection.display_name} responds in {took * 1000:.1f} ms"
+    text = f"{connection.display_name} responds in {milliseconds(took)}"
     remedy = "Move it closer, or reduce its load."
     yield (
         warning("database.reachable", text, remedy) if took > SLOW_SECONDS else ok("database.reachable", text)
@@ -115,7 +117,8 @@ def disk(_: Installation) -> Iterator[Finding]:
 
 def disk_finding(free: int) -> Finding:
     """Return the finding for a number of free bytes."""
-    text = f"{free // (1024 * 1024):,} MiB are free on the disk of the database"
+    size = f"{free / GIB:,.1f} GiB" if free >= GIB else f"{free // MIB:,} MiB"
+    text = f"{size} are free on the disk of the database"
     remedy = "Free space on this disk, or move the database to a larger one."
     if free < DISK_ERROR:
         return error("database.disk", text, remedy)

@@ -32,6 +32,11 @@ class Finding:
     remedy: str = ""
 
 
+def milliseconds(seconds: float) -> str:
+    """Return a measured time as text. It is never shown as 0."""
+    return f"{seconds * 1000:.1f} ms" if seconds >= 0.0001 else "<0.1 ms"
+
+
 def ok(check: str, text: str) -> Finding:
     """Return a finding that reports no problem."""
     return Finding(check, Level.OK, _redacted_line(text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mcp_app.doctor.database import SLOW_SECONDS, clock_finding
-from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
+from mcp_app.doctor.finding import Finding, error, milliseconds, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking import projects
@@ -31,7 +31,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
     except StreamsUnavailable as fault:
         yield error(check, str(fault), "Start Redis, or correct REDIS_URL.")
         return
-    text = f"responds in {took * 1000:.1f} ms"
+    text = f"responds in {milliseconds(took)}"
     if took > SLOW_SECONDS:
         yield warning(check, text, "Move it closer, or reduce its load.")
     else:

@@ -10,3 +10,9 @@ register.filter(text.visible)
 register.filter(text.visible_block)
 # Plain text for attributes and for elements without markup, such as ``option``.
 register.filter(text.marked)
+
+
+@register.filter
+def grouped(number: int) -> str:
+    """Return a whole number with thousands separators."""
+    return f"{number:,}"

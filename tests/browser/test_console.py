@@ -6,11 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from mcp_app.admin.markup import from_now
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, Visitor, opened_pages, picture, sign_in
 from tests.browser.hands import Keys, Mouse
@@ -429,3 +431,15 @@ def test_download_contains_the_search_results(open_page: Visit, client: Mcp) -> 
         page.wait_for_timeout(100)
     assert json.loads(text)["message"]["params"]["arguments"] == {"text": "taken home"}
     assert visitor.trouble == []
+
+
+def test_last_seen_is_written_as_on_all_pages(open_page: Visit) -> None:
+    page = open_page().page
+    module = (
+        "async (ages) => { const { ago } = await import('/static/mcp_app/times.js'); return ages.map(ago); }"
+    )
+    seconds = [0.9, 32.1, 61, 3_599, 7_200, 90_000, 200_000]
+    shown = page.evaluate(module, [1000 * each for each in seconds])
+    assert shown == ["0 s ago", "32 s ago", "1 min ago", "59 min ago", "2 h ago", "1 day ago", "2 days ago"]
+    now = datetime.now(UTC)
+    assert shown == [from_now(now - timedelta(seconds=each)) for each in seconds]

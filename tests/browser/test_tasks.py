@@ -577,7 +577,7 @@ def stop_a_flood_by_one_client(at: Operator) -> None:
     with closing(_client(at.server, "Report Bot", secret)) as bot:
         at.page.reload()
         at.press(at.link(f"eve · flood {at.mine} makes", exact=False))
-        expect(at.page.locator("[data-caller-use]")).to_contain_text("1000")
+        expect(at.page.locator("[data-caller-use]")).to_contain_text("1,000")
         at.hands.press(at.page.locator("[data-sure]"))
         at.press(at.button("Revoke the key"))
         expect(at.page.locator("body")).to_contain_text("was revoked")

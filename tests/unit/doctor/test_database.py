@@ -13,6 +13,7 @@ from mcp_app import conf
 from mcp_app.doctor import Finding, Installation, Level, database, examine
 from mcp_app.doctor.database_connections import connections, connections_finding
 from mcp_app.doctor.examination import Area
+from mcp_app.doctor.finding import milliseconds
 from mcp_app.models import LogCursor
 from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.gateway import Streams
@@ -69,6 +70,19 @@ def test_failing_write_is_error() -> None:
 def test_disk_space_and_clock_findings_have_level_and_remedy(finding: Finding, level: Level) -> None:
     assert finding.level == level
     assert bool(finding.remedy) == (level != Level.OK)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        (database.disk_finding(65_948 * 1024**2).text, "64.4 GiB"),
+        (database.disk_finding(GIB // 2).text, "512 MiB"),
+        (milliseconds(0.00002), "<0.1 ms"),
+        (milliseconds(0.0123), "12.3 ms"),
+    ],
+)
+def test_measured_sizes_and_times_have_a_fitting_unit(text: str, size: str) -> None:
+    assert text.startswith(size)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from mcp_app.interface.text import (
     visible,
     visible_block,
 )
+from mcp_app.templatetags.mcp_text import grouped
 
 
 @pytest.mark.parametrize(
@@ -84,3 +85,7 @@ def test_hostile_text_is_indented_quickly_and_bounded(text: str) -> None:
 
 def test_json_text_is_independent_of_member_order() -> None:
     assert json_text({"b": 1, "a": "é"}) == json_text({"a": "é", "b": 1}) == '{\n  "a": "é",\n  "b": 1\n}'
+
+
+def test_whole_number_has_thousands_separators() -> None:
+    assert [grouped(number) for number in (0, 999, 1030, 1_234_567)] == ["0", "999", "1,030", "1,234,567"]

@@ -1,6 +1,6 @@
 // The live list of sessions: opened ones appear and ended ones go by themselves.
 
-import { span } from "../times.js";
+import { ago, span } from "../times.js";
 import { Connection } from "./connection.js";
 import { caller } from "./names.js";
 import { badge, byId, element, fetched, marked, show } from "./text.js";
@@ -162,7 +162,7 @@ class Sessions {
     this.say(found.age, span((row.ended ?? now) - row.created));
     this.say(found.calls, String(calls));
     this.say(found.streams, streams === 0 ? "-" : `${streams}${listening ? " listening" : ""}`);
-    this.say(found.seen, now - row.seen < 1000 ? "now" : `${span(now - row.seen)} ago`);
+    this.say(found.seen, now - row.seen < 1000 ? "now" : ago(now - row.seen));
   }
 
   say(node, text) { if (node.textContent !== text) node.textContent = text; }
