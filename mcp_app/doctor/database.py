@@ -62,7 +62,7 @@ def catalogue(_: Installation) -> Iterator[Finding]:
         text = f"entries in code are missing and not offered: {names}"
         yield error("database.catalogue", text, "Run `manage.py migrate` or `manage.py mcp_prepare`.")
     else:
-        yield ok("database.catalogue", "has all entries from code")
+        yield ok("database.catalogue", "all entries from code are stored")
 
 
 def writes(_: Installation) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def writes(_: Installation) -> Iterator[Finding]:
     with transaction.atomic():
         LogCursor.objects.create(pk=TRIAL_ROW)
         transaction.set_rollback(True)
-    yield ok("database.writes", "accepts writes")
+    yield ok("database.writes", "new rows can be stored")
 
 
 def clock(_: Installation) -> Iterator[Finding]:

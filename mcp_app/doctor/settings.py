@@ -67,7 +67,7 @@ def broker(_: Installation) -> Iterator[Finding]:
     if not url.startswith(BROKER_SCHEMES):
         return
     if names(getattr(django_settings, "CELERY_BROKER_TRANSPORT", ""), BROKER_TRANSPORT):
-        yield ok("settings.broker", "workers survive a full Redis")
+        yield ok("settings.broker", "workers keep running when Redis is full")
     else:
         text = "CELERY_BROKER_TRANSPORT is not the one of mcp_app: workers exit when Redis is full"
         yield error("settings.broker", text, f'Set CELERY_BROKER_TRANSPORT = "{BROKER_TRANSPORT}".')

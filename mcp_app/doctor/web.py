@@ -38,10 +38,11 @@ def alive(installation: Installation) -> Iterator[Finding]:
         yield skipped(check, "the public address is unknown", "Set PUBLIC_URL, or pass --url.")
         return
     answer = _get(installation, "/healthz")
-    server = answer.headers.get("server") or "an unnamed server"
+    server = answer.headers.get("server")
+    served = f", served by {server}" if server else ""
     where = f"{installation.url}/healthz"
     if answer.status == 200 and _json(answer).get("status") == "ok":
-        yield ok(check, f"{where} responds, served by {server}")
+        yield ok(check, f"{where} responds{served}")
         if _json(answer).get("lifespan") is False:
             text = "the server sends no lifespan events, so this app does not learn when it stops"
             remedy = (
@@ -53,7 +54,7 @@ def alive(installation: Installation) -> Iterator[Finding]:
         text = f"{where} redirects to {answer.headers.get('location', 'nowhere')}"
         yield error(check, text, "Set PUBLIC_URL to the address that responds without a redirect.")
     else:
-        text = f"{where} responds with status {answer.status}, served by {server}"
+        text = f"{where} responds with status {answer.status}{served}"
         remedy = "Route the address to this installation, whose asgi.py uses mcp_app.asgi.get_application()."
         yield error(check, text, remedy)
 
@@ -62,7 +63,7 @@ def ready(installation: Installation) -> Iterator[Finding]:
     """Check that the web processes can reach everything that they depend on."""
     answer = _get(installation, "/readyz")
     if answer.status == 200:
-        yield ok("web.ready", "/readyz: nothing is missing")
+        yield ok("web.ready", "/readyz reports that the web processes can reach everything they need")
         return
     missing = _json(answer).get("missing")
     names = ", ".join(str(name) for name in missing) if isinstance(missing, list) else "unknown"

@@ -58,7 +58,6 @@ def test_doctor_page_examines_only_on_request(operator: Client) -> None:
     text = operator.get(ADDRESS).content.decode()
     assert "Run checks" in text
     assert "changes nothing" not in text
-    assert "Both appear in the log, and the call in the figures." in text
     assert "data-doctor-result" not in text
 
 

@@ -108,6 +108,12 @@ def test_denied_page_names_the_missing_permission(client_of: ClientOf, seeded: S
         assert f"<code>{name}</code>" in text, address
 
 
+def test_denied_form_of_http_tools_names_the_missing_permission(viewer: Client) -> None:
+    text = _get(viewer, page("tool", "http"), 403)
+    assert "Missing permission:" in text
+    assert "<code>mcp_app.add_tool</code>" in text
+
+
 def test_permission_that_would_not_open_the_page_is_not_named(viewer: Client, root: Client) -> None:
     # Background calls cannot be added by anybody.
     for client in (viewer, root):

@@ -13,6 +13,7 @@ import orjson
 from asgiref.sync import async_to_sync
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
+from django.contrib.auth import get_permission_codename
 from django.core import signing
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.forms import Media, Script
@@ -25,6 +26,7 @@ from mcp_app.admin.entries.entry_drafts import draft_as_seen
 from mcp_app.admin.entries.http.drafts import Edited, edited, is_of_request
 from mcp_app.admin.entries.http.form import HttpToolForm, filled_in, initial_of, messages_of
 from mcp_app.auth.bench import TRY
+from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.changes import pending_drafts, revisions
 from mcp_app.catalogue.changes.drafts import save_draft
 from mcp_app.catalogue.changes.services import may_publish, save_entry
@@ -98,7 +100,11 @@ class HttpToolPages(ModelAdmin[Tool]):
         may_see, may_change = self.has_view_permission, self.has_change_permission
         may = self.has_add_permission(request) if entry is None else may_change(request, entry)
         if not may or not may_see(request, entry):
-            raise PermissionDenied
+            needed = ("view", "add" if entry is None else "change")
+            label, model = self.opts.app_label, self.opts
+            raise PermissionMissing(
+                *(f"{label}.{get_permission_codename(action, model)}" for action in needed)
+            )
         tool = edited(entry, self._draft_of(request, entry))
         if request.method == "POST":
             return self._posted_http(request, tool)
@@ -160,7 +166,7 @@ class HttpToolPages(ModelAdmin[Tool]):
     ) -> HttpResponse:
         """Send the request once, and show what was sent, the raw answer and the mapped answer."""
         if not request.user.has_perm(TRY):
-            raise PermissionDenied
+            raise PermissionMissing(TRY)
         if plan.credential and not request.user.has_perm(USE):
             form.add_error("credential", NOT_ALLOWED)
             return self._http_page(request, form, tool)
