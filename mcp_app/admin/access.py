@@ -23,7 +23,7 @@ from mcp_app.admin.callers.links import CLIENTS_END, linked, pages_of, revoke_bu
 from mcp_app.admin.callers.use import use_of
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
-from mcp_app.admin.list_filters import StateFilter
+from mcp_app.admin.list_filters import StateFilter, by_date
 from mcp_app.admin.markup import badge, moment, with_window
 from mcp_app.admin.widgets import ScopesField
 from mcp_app.auth.api_keys import (
@@ -141,7 +141,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     form = ApiKeyForm
     list_display = ("shown_name", "owner", "state", "expires", "last_used", "created", "shown_prefix")
     list_display_links = ("shown_name",)
-    list_filter = (KeyStateFilter, "created_at")
+    list_filter = (KeyStateFilter, ("created_at", by_date("creation date")))
     search_fields = ("name", "prefix", login_name("user"))
     search_help_text = "Name, prefix or user."
     list_select_related = ("user",)

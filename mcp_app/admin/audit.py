@@ -13,11 +13,14 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin
 from mcp_app.admin.columns import json_column, text_column
-from mcp_app.admin.list_filters import trail_url
+from mcp_app.admin.list_filters import by_date, trail_url
 from mcp_app.admin.markup import moment
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import AuditEvent
+from mcp_app.models.catalogue import ENTRY_KINDS
 
+# The kinds of entries, which replace the word "entry" in the words of an action.
+KINDS: Final = frozenset(kind.KIND for kind in ENTRY_KINDS)
 # The stored code of each action, which the API and exports contain, with the words for pages.
 WORDS: Final = {
     "api_key.issue": "API key added",
@@ -39,7 +42,7 @@ WORDS: Final = {
     "catalogue.draft_saved": "draft saved",
     "catalogue.enabled": "entry enabled",
     "catalogue.imported": "catalogue imported",
-    "catalogue.mirrored": "definitions read from code",
+    "catalogue.mirrored": "catalogue loaded from code",
     "catalogue.permission_set": "who can use an entry changed",
     "catalogue.published": "draft published",
     "catalogue.rolled_back": "entry rolled back",
@@ -122,7 +125,7 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
 
     list_display = ("when", "who", "what", "kind", "key")
     list_display_links = ("when",)
-    list_filter = (ObjectFilter, "at", ("action", ActionFilter), "object_kind")
+    list_filter = (ObjectFilter, ("at", by_date("time")), ("action", ActionFilter), "object_kind")
     search_fields = ("actor_name", "action", "object_key")
     search_help_text = "User, object, or code such as api_key.revoke"
     fields = ("when", "who", "what", "kind", "key", "shown_detail")
@@ -137,12 +140,14 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
     @admin.display(description="action", ordering="action")
     def what(self, event: AuditEvent) -> SafeString:
         """Return the action in words, with its code as tooltip."""
-        code = event.action
-        return format_html('<span title="{}">{}</span>', marked(code), visible(in_words(code)))
+        code, words = event.action, in_words(event.action)
+        if code.startswith("catalogue.") and event.object_kind in KINDS:
+            words = words.replace("an entry", "a entry").replace("entry", event.object_kind)
+        return format_html('<span title="{}">{}</span>', marked(code), visible(words))
 
-    who = text_column("who", "actor_name", ordering="actor_name", empty="-")
-    kind = text_column("kind", "object_kind", ordering="object_kind", empty="-")
-    key = text_column("object", "object_key", ordering="object_key", empty="-")
+    who = text_column("who", "actor_name", ordering="actor_name", empty="–")
+    kind = text_column("kind", "object_kind", ordering="object_kind", empty="–")
+    key = text_column("object", "object_key", ordering="object_key", empty="–")
     shown_detail = json_column("detail", "detail")
 
     def history_view(

@@ -41,6 +41,19 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(type(self).states().get(self.value() or "", Q()))
 
 
+def by_date(title: str) -> type[admin.DateFieldListFilter]:
+    """Return a list filter by date with another title than the name of its field."""
+
+    class Filter(admin.DateFieldListFilter):
+        """A list filter by date."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.title = title
+
+    return Filter
+
+
 class ListedLookups:
     """Mixin of an admin whose list rejects every lookup that is not in ``list_filter``."""
 

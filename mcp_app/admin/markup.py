@@ -107,7 +107,7 @@ def span(time: timedelta | None) -> str:
     All pages use this form. ``times.js`` has a copy.
     """
     if time is None:
-        return "-"
+        return "–"
     seconds = max(time.total_seconds(), 0.0)
     if seconds < 0.0001:
         return "<0.1 ms"
@@ -165,14 +165,14 @@ def percentile_text(seconds: float | None) -> str:
 
 
 def bytes_text(size: float | None) -> str:
-    """Return a number of bytes as text, such as ``12 B``, ``3.2 kB`` or ``45 MB``."""
+    """Return a number of bytes as text, such as ``12 B``, ``3.2 KiB`` or ``45 MiB``."""
     if size is None:
         return "–"
-    for unit in ("B", "kB", "MB", "GB"):
+    for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if size >= 100 or unit == "B" else f"{size:.2g} {unit}"
-        size /= 1000
-    return f"{size:,.3g} TB"
+        size /= 1024
+    return f"{size:,.3g} TiB"
 
 
 def block(text: str) -> SafeString:

@@ -229,12 +229,12 @@ class ClientAdmin(IssuedAdmin[Client]):
     @admin.display(description="redirect URI")
     def host(self, client: Client) -> SafeString:
         """Return the first redirect URI."""
-        return visible((client.redirect_uris.split() or ["-"])[0][:60])
+        return visible((client.redirect_uris.split() or ["–"])[0][:60])
 
     @admin.display(description="redirect URIs")
     def addresses(self, client: Client) -> SafeString:
         """Return all redirect URIs."""
-        return visible(client.redirect_uris.replace(" ", ", ") or "-")
+        return visible(client.redirect_uris.replace(" ", ", ") or "–")
 
     shown_scopes = text_column("scopes", "scope", empty="as allowed by each user")
 

@@ -18,7 +18,7 @@ from mcp_app.admin.log.form import FOLDED, TimelineForm, in_one_search
 from mcp_app.admin.markup import in_utc
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.database import clock
-from mcp_app.interface.summary import asked_name, summary
+from mcp_app.interface.summary import asked_name, summary, text_title
 from mcp_app.interface.text import indented_json, visible_block
 from mcp_app.message_log.broadcasts import are_grouped, until_full
 from mcp_app.message_log.counts.figures import Expected, expected
@@ -105,6 +105,11 @@ class TimelineRow:
     notified: int = 0
     each_url: str = ""
     day: str = ""
+
+    @property
+    def title(self) -> str:
+        """The heading of the message's text."""
+        return text_title(self.message.kind)
 
     @property
     def asked(self) -> str:

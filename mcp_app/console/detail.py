@@ -13,6 +13,7 @@ from mcp_app.console.history import related
 from mcp_app.console.line import Line
 from mcp_app.console.naming import name_lines
 from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
+from mcp_app.interface.summary import text_title
 from mcp_app.interface.text import code_point, indented_json, marked, replace_hidden
 from mcp_app.models import Call, Message
 from mcp_app.observability.incidents import StoredException
@@ -54,7 +55,7 @@ def _texts(line: Line) -> list[tuple[str, str]]:
     raised = StoredException.read(line.exception)
     return [
         ("Exception", raised.text if raised else ""),
-        ("Message", line.payload),
+        (text_title(line.kind), line.payload),
         ("Response", line.answer),
     ]
 

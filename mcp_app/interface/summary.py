@@ -11,6 +11,11 @@ LONGEST = 160
 PARSED = 4_096
 
 
+def text_title(kind: str) -> str:
+    """Return the heading for the text of a log line of a kind, such as "Request"."""
+    return kind.capitalize() if kind in ("request", "notification", "response") else "Message"
+
+
 def summary(kind: str, method: str, payload: str, answer: str, outcome: str) -> str:
     """Return a summary of a message.
 

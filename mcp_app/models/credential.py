@@ -45,7 +45,7 @@ class Credential(EditedRow):
         max_length=500, blank=True, help_text="The audience parameter, for servers that require it."
     )
     placement = models.JSONField(default=dict, blank=True)
-    expires_at = AwareDateTimeField(null=True, blank=True, help_text="Empty: never.")
+    expires_at = AwareDateTimeField("expires", null=True, blank=True, help_text="Empty: never.")
     last_used_at = AwareDateTimeField(null=True, blank=True, editable=False)
     last_error = models.CharField(max_length=300, blank=True, editable=False)
     last_error_at = AwareDateTimeField(null=True, blank=True, editable=False)

@@ -471,7 +471,7 @@ def test_cut_result_shows_its_sizes_and_pages(bench: Open) -> None:
     page = bench("tool", "long_rows", f"?arguments={quote(json.dumps({'count': 400}))}")
     page.run()
     page.ends("completed")
-    expect(page.part("output").locator("[data-cut]")).to_contain_text("1.5 kB of 11 kB")
+    expect(page.part("output").locator("[data-cut]")).to_contain_text("1.5 KiB of 11 KiB")
     read = page.part("output").get_by_role("button", name="Read it")
     read.click()
     expect(page.part("output").get_by_text("Page 1 of")).to_be_visible()

@@ -274,7 +274,7 @@ def find_why_a_customer_got_an_error_and_repeat_the_call(at: Operator) -> None:
     expect(why).to_contain_text("tests/browser/crash_app/mcp.py:")
     expect(why).to_contain_text("in name_of")
     at.hands.press(at.page.locator(".mcp-message summary").first)
-    at.press(at.link("Open message", exact=False))
+    at.press(at.link("View message", exact=False))
     expect(at.page.locator("[data-failure] pre")).to_contain_text("KeyError: 'C-9'")
     at.press(at.link("Replay"))
     expect(at.page.get_by_label("number", exact=False).first).to_have_value("C-9")

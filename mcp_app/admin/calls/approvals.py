@@ -32,6 +32,7 @@ from mcp_app.admin.calls.callers import STORED_CLIENT, client_of
 from mcp_app.admin.calls.decisions import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.calls.given import given
 from mcp_app.admin.columns import time_column
+from mcp_app.admin.list_filters import by_date
 from mcp_app.admin.long_lists import among_newest
 from mcp_app.admin.markup import badge, relative, span
 from mcp_app.auth.api_keys import login_name
@@ -41,7 +42,7 @@ from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import Approval, Call, Tool
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import State, shown_state
 
 LINE_CHARACTERS = 200
 MOST_WATCHED = 500
@@ -54,12 +55,12 @@ class DecisionFilter(admin.SimpleListFilter):
     parameter_name = "decision"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(word, word) for word in ("approved", "refused", "expired", "cancelled")] + [("any", "any")]
+        return [(word, word) for word in ("approved", "refused", "expired", "cancelled")] + [("any", "All")]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        """Put the default choice first and label it "waiting"."""
+        """Put the default choice first and label it "waiting for approval"."""
         usual, *others = super().choices(changelist)
-        return iter([{**usual, "display": "waiting"}, *others])
+        return iter([{**usual, "display": shown_state(State.APPROVAL_NEEDED)}, *others])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Approval]) -> QuerySet[Approval]:
         match self.value():
@@ -97,7 +98,7 @@ class ApprovalAdmin(DecidingAdmin):
     """The approval queue: the caller, tool and times of each call, and the buttons to decide."""
 
     list_display_links = None
-    list_filter = (DecisionFilter, "accepted_at")
+    list_filter = (DecisionFilter, ("accepted_at", by_date("time of the request")))
     list_select_related = ("user", "decided_by")
     search_fields = ("tool", "principal", login_name("user"), "session_id")
     search_help_text = f"Tool, user, session id, {HELP}"
@@ -144,7 +145,7 @@ class ApprovalAdmin(DecidingAdmin):
     def _card_column(self, request: HttpRequest) -> Callable[[Approval], SafeString]:
         decides = self.has_decide_permission(request)
 
-        @admin.display(description="waiting calls")
+        @admin.display(description="waiting for approval")
         def card(call: Approval) -> SafeString:
             shared = _shared(call)
             context = {
@@ -240,7 +241,7 @@ class ApprovalAdmin(DecidingAdmin):
         shown = visible(cut).replace(",", ",<wbr>").replace(":", ":<wbr>")
         return format_html("<code>{}</code>", SafeString(shown))
 
-    since = time_column("asked", "accepted_at")
+    since = time_column("requested", "accepted_at")
 
     @admin.display(description="waited")
     def waited(self, call: Approval) -> SafeString:

@@ -45,6 +45,7 @@ from mcp_app.admin.calls.decisions import LONGEST_ARGUMENTS, WHOLE
 from mcp_app.admin.calls.given import Given, given
 from mcp_app.admin.calls.queues import box
 from mcp_app.admin.columns import text_column, time_column, who_column
+from mcp_app.admin.list_filters import by_date
 from mcp_app.admin.long_lists import LongListAdmin
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.api_keys import login_name
@@ -121,7 +122,7 @@ class CallAdmin(LongListAdmin[Call]):
         "duration",
     )
     list_display_links = ("tool_name",)
-    list_filter = (CallStateFilter, CallToolFilter, "accepted_at")
+    list_filter = (CallStateFilter, CallToolFilter, ("accepted_at", by_date("time of the request")))
     search_fields = ("tool", "principal", login_name("user"), "session_id", "worker", "id")
     search_help_text = f"Tool, user, call or session id, {HELP}"
     newest_by = "accepted_at"
@@ -204,7 +205,7 @@ class CallAdmin(LongListAdmin[Call]):
             '<div>{}<div class="mcp-dim">queue wait {}</div></div>', _length(lasted(call)), span(wait)
         )
 
-    accepted = time_column("accepted", "accepted_at")
+    accepted = time_column("requested", "accepted_at")
 
     def _session_url(self, session_id: str) -> str:
         return reverse(f"{self.admin_site.name}:mcp_app_session_change", args=[quote(session_id)])

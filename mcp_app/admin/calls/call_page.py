@@ -136,10 +136,10 @@ def is_unsent(call: Call) -> bool:
 
 
 def lease_text(call: Call) -> str:
-    """Return the remaining time of the lease on the current attempt, or "-" if no worker has a lease."""
+    """Return the remaining time of the lease on the current attempt, or "–" if no worker has a lease."""
     left = database_clock.lease_remaining(call.lease_until)
     if left is None:
-        return "-"
+        return "–"
     return f"{span(left)} left" if timedelta() < left <= timedelta(seconds=LONGEST_LEASE) else "expired"
 
 
@@ -161,7 +161,7 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
         "attempts": attempts(call),
         "wait": span(waited(call)),
         "duration": span(lasted(call)),
-        "worker": marked(call.worker) or "-",
+        "worker": marked(call.worker) or "–",
         "lease": lease_text(call),
         "progress": _progress(call, heard.progress),
         "lines": [

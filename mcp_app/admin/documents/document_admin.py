@@ -58,7 +58,7 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
         """Return True if the user may delete a document."""
         return request.user.has_perm("mcp_app.delete_apidocument")
 
-    title_shown = text_column("title", "title", ordering="title", empty="-")
+    title_shown = text_column("title", "title", ordering="title", empty="–")
     fetched = time_column("fetched", "fetched_at")
 
     @admin.display(description="status", ordering="state")

@@ -86,8 +86,8 @@ class DraftAdmin(RowPageAdmin[Draft]):
         """Return the labels of the changed fields."""
         return ", ".join(map(label, draft.values))
 
-    shown_author = text_column("author", "author", ordering="author", empty="-")
-    shown_note = text_column("why", "note", empty="-")
+    shown_author = text_column("author", "author", ordering="author", empty="–")
+    shown_note = text_column("why", "note", empty="–")
     saved = time_column("saved", "updated_at")
 
     # The page of a draft.

@@ -182,7 +182,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
     @admin.display(description="updated by")
     def editor(self, entry: Entry) -> SafeString:
         """Return the name of the user who last changed the entry."""
-        return visible(entry.updated_by or source_of(entry).origin or "-")
+        return visible(entry.updated_by or source_of(entry).origin or "–")
 
     # Bulk actions.
 
@@ -303,7 +303,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
             if not self.has_change_permission(request, entry):
                 more["change_permission"] = f"mcp_app.change_{self.opts.model_name}"
             if self.kind == "tool" and request.user.has_perm("mcp_app.view_message"):
-                asked = urlencode({"tool": entry.name, "range": "week"})
+                asked = urlencode({"tool": entry.name, "range": "week", "by": "principal"})
                 more["figures_url"] = f"{reverse('admin:mcp_app_message_figures')}?{asked}"
             if preset := self.preset_link(request, entry):
                 fixed = {"preset_of": preset["tool"], "fixed_arguments": json.dumps(preset["fixed"])}

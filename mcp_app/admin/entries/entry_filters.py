@@ -78,7 +78,7 @@ class RestrictedFilter(YesNoFilter):
     """List filter: entries that require a permission."""
 
     title, parameter_name = "who can use it", "restricted"
-    yes, no = "a group, or users with a permission", "everyone"
+    yes, no = "restricted", "everyone"
     matching = ~Q(permission="")
 
 

@@ -90,7 +90,7 @@ class EntryList(SwitchUndo):
         waits = any(_in_force(row).get("needs_approval") for row in (entry, base) if row is not None)
         return format_html(
             '<span class="mcp-badges">{} {} <span class="mcp-source">{}</span></span>',
-            visible(_in_force(entry).get("title") or "-"),
+            visible(_in_force(entry).get("title") or "–"),
             badge("approval", "info") if waits else "",
             self.shown_source(entry),
         )
@@ -121,12 +121,11 @@ class EntryList(SwitchUndo):
 
     @admin.display(description="source", ordering="source")
     def shown_source(self, entry: Entry) -> SafeString:
-        """Return badges: source, variety, changed or missing definition, and pending draft."""
+        """Return badges: source, changed or missing definition, and pending draft."""
         source = source_of(entry)
         return format_html(
-            "{}{}{}{}{}",
-            badge(source.label, source.tone),
-            format_html(" {}", badge(source.variety, "plain")) if source.variety else "",
+            "{}{}{}{}",
+            badge(source.variety or source.label, source.tone),
             format_html(" {}", badge("changed", "warn")) if entry.drifted else "",
             format_html(" {}", badge("missing", "bad")) if entry.missing else "",
             format_html(" {}", badge("draft", "warn")) if getattr(entry, "has_draft", False) else "",
@@ -147,7 +146,7 @@ def _same(entries: list[Entry]) -> list[str]:
 
     Entries that need attention keep their badges.
     """
-    sources = {(source_of(entry).label, source_of(entry).variety) for entry in entries}
+    sources = {source_of(entry).variety or source_of(entry).label for entry in entries}
     flagged = any(entry.drifted or entry.missing or entry.has_draft for entry in entries)
     same = {
         "permission": not any(permission_of(entry) for entry in entries),

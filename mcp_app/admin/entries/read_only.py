@@ -44,7 +44,7 @@ def definition_columns(origin: str) -> tuple[Callable[[Entry], SafeString], ...]
 
     @admin.display(description=f"description in {origin}")
     def code_description(entry: Entry) -> SafeString:
-        return block(source_of(entry).in_force(entry).get("description") or "-")
+        return block(source_of(entry).in_force(entry).get("description") or "–")
 
     return shown_definition, code_description
 

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import object_button
 from mcp_app.admin.callers.links import caller_of
 from mcp_app.admin.columns import text_column, time_column, who_column
-from mcp_app.admin.list_filters import StateFilter
+from mcp_app.admin.list_filters import StateFilter, by_date
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.markup import badge
 from mcp_app.admin.timeline import Timeline, timeline
@@ -68,7 +68,7 @@ class SessionAdmin(LongListAdmin[Session]):
     sortable_by = ("who", "created", "seen", "state")  # The columns that have an index.
     list_display = ("client", "who", "state", "seen", "message_count", "created", "where", "protocol")
     list_display_links = ("client",)
-    list_filter = (SessionStateFilter, VersionFilter, "created_at")
+    list_filter = (SessionStateFilter, VersionFilter, ("created_at", by_date("creation date")))
     search_fields = ("id", "client_name", "client_version", "principal", login_name("user"), "address")
     search_help_text = f"Client, user, address, session id (latest {MOST_LISTED:,})"
     newest_by = "created_at"
@@ -81,7 +81,7 @@ class SessionAdmin(LongListAdmin[Session]):
         return visible(f"{session.client_name} {session.client_version}".strip() or "(no name)")
 
     who = who_column()
-    where = text_column("address", "address", empty="-")
+    where = text_column("address", "address", empty="–")
     protocol = text_column("protocol", "protocol_version")
     created = time_column("created", "created_at")
     seen = time_column("last seen", "last_seen_at")

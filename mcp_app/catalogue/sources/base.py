@@ -49,7 +49,7 @@ class Source:
 
     stored: ClassVar[str] = ""
     kinds: ClassVar[tuple[type[Row], ...]] = ENTRY_KINDS
-    # The texts of an entry's badges, and their colour.
+    # The text of an entry's badge, and its colour. ``variety`` is the text if it differs from the label.
     label: ClassVar[str] = "unknown"
     variety: ClassVar[str] = ""
     tone: ClassVar[str] = "plain"

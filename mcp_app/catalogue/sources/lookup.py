@@ -52,9 +52,9 @@ def choices() -> list[tuple[str, str]]:
 
 
 def present(kind: type[Any]) -> list[tuple[str, str]]:
-    """Return the stored name and the label of each source that has rows of a kind."""
+    """Return the stored name and the text of each source that has rows of a kind."""
     stored = kind._default_manager.order_by("source").values_list("source", flat=True).distinct()
-    return [(name, named(kind, name).label) for name in stored]
+    return [(name, named(kind, name).variety or named(kind, name).label) for name in stored]
 
 
 def rows_stored_as(stored: str) -> Q:

@@ -197,7 +197,7 @@ def test_call_list_query_count_is_constant_and_skips_answers(root: Client, seede
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (None, "-"),
+        (None, "–"),
         (-1, "<0.1 ms"),
         (0.0052, "5.2 ms"),
         (0.0124, "12 ms"),
@@ -342,7 +342,7 @@ def test_running_call_shows_its_lease(seconds: float, words: str, root: Client, 
 
 
 def test_finished_call_shows_no_lease(root: Client, seeded: Seed) -> None:
-    assert _live(root, seeded.call)["lease"] == "-"
+    assert _live(root, seeded.call)["lease"] == "–"
 
 
 def test_stopping_a_running_call_is_requested_once_and_audited(operator: Client, seeded: Seed) -> None:

@@ -104,7 +104,7 @@ def test_prompt_with_single_braces_is_saved_with_a_warning(root: Client) -> None
 def test_filters_offer_only_what_exists(root: Client, seeded: Seed) -> None:
     Tool.objects.update(enabled=True, missing=False, permission="")
     found = filters(root)
-    assert found["source__exact"] == ["admin", "code", "upstream server"]
+    assert found["source__exact"] == ["preset", "code", "upstream server"]
     assert "missing" not in found
     assert "enabled__exact" not in found
     assert filters(root, "?enabled__exact=0")["enabled__exact"] == ["enabled", "disabled"]

@@ -37,7 +37,7 @@ def test_filter_error_appears_once_below_the_form(root: Client, seeded: Seed) ->
     assert "errorlist" not in text
     assert below.count("Unknown search term “duration:”") == 1
     assert below.count("From: A time is such as 2026-11-23 14:05") == 1
-    assert "No message matches" not in text
+    assert "No messages match" not in text
     assert form.count('aria-describedby="mcp-filter-problems"') == 2
 
 

@@ -244,7 +244,7 @@ def test_partial_page_reports_its_reach_and_links_further(
     text = root.get(page("message", "changelist") + "?text=web").content.decode()
     assert "Searched 10 messages, up to" in text
     assert "Search more</a>" in text
-    assert "No message matches the filter so far." in text
+    assert "No messages match so far." in text
 
 
 def test_time_filter_restricts_the_query_by_id() -> None:

@@ -74,7 +74,7 @@ def test_invalid_filter_is_reported_and_lists_no_rows(query: str, root: Client, 
     answer = root.get(_timeline(seeded, query))
     assert answer.status_code == 200
     assert answer.context["timeline"].rows == []
-    assert "correct the filter" in answer.content.decode()
+    assert "The search has an error: " in answer.content.decode()
 
 
 def test_filters_survive_paging(root: Client, seeded: Seed) -> None:

@@ -17,6 +17,7 @@ class ContentSource(Source):
     """The source of stored texts and files. It also handles resource templates, but cannot create any."""
 
     stored = label = "admin"
+    variety = "made in the admin"
     kinds = (Prompt, Resource, ResourceTemplate)
     tone = "good"
     origin = unserved = ""

@@ -45,8 +45,8 @@ function cutNote({ bytes, sentBytes, pages }) {
 }
 
 function size(bytes) {
-  const thousands = (Number(bytes) || 0) / 1000;
-  return `${thousands.toLocaleString("en", { maximumFractionDigits: thousands < 10 ? 1 : 0 })} kB`;
+  const kib = (Number(bytes) || 0) / 1024;
+  return `${kib.toLocaleString("en", { maximumFractionDigits: kib < 10 ? 1 : 0 })} KiB`;
 }
 
 function promptResult(made, result, read) {

@@ -58,7 +58,7 @@ export class Detail {
       const list = element("ol", "mcp-lines-list");
       list.append(...related.map((other) => lineOf(other)));
       for (const line of list.children) line.tabIndex = 0;
-      parts.push(element("h2", "", "of the same request"), list);
+      parts.push(element("h2", "", "Of the same request"), list);
     }
     this.pane.replaceChildren(...parts);
     this.pane.dataset.shown = row.key;
@@ -67,12 +67,12 @@ export class Detail {
 
   facts(row) {
     const list = element("dl", "mcp-facts");
-    const facts = [[`time (${zone})`, `${day(row.at)} ${clock(row.at)}`], ["kind", row.kind], ["refusal", row.refusal], ["id", row.id], ["duration", row.ms === null ? "" : span(row.ms)],
-      ["user", row.who], ["client", row.client], ["process", row.process], ["size", `${row.size} characters`]];
+    const facts = [[`Time (${zone})`, `${day(row.at)} ${clock(row.at)}`], ["Kind", row.kind], ["Refusal", row.refusal], ["Id", row.id], ["Duration", row.ms === null ? "" : span(row.ms)],
+      ["User", row.who], ["Client", row.client], ["Process", row.process], ["Size", `${row.size} characters`]];
     for (const [name, text] of facts) {
       if (!text) continue;
       const pair = element("div");
-      const shown = { user: caller, client }[name];
+      const shown = { User: caller, Client: client }[name];
       const value = shown ? shown(row, element("dd")) : marked(text, element("dd"));
       pair.append(element("dt", "", name), value);
       list.append(pair);
@@ -110,7 +110,7 @@ export class Detail {
     if (links.session && links.session !== window.location.pathname && this.root.dataset.page) link("View session", links.session);
     if (links.call) link("View call", links.call);
     if (links.tool) link("View tool", links.tool);
-    if (links.admin) link("Open message", links.admin);
+    if (links.admin) link("View message", links.admin);
     return box;
   }
 

@@ -14,6 +14,15 @@ const MARKS = {
   resumed: ["↻", "the client resumed a stream"],
 };
 
+// A drawing pin, because fonts draw the character for it as a coloured picture or not at all.
+function pinIcon() {
+  const [icon, path] = ["svg", "path"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
+  for (const [name, value] of Object.entries({ viewBox: "0 0 16 16", width: 14, height: 14, fill: "currentColor", "aria-hidden": "true" })) icon.setAttribute(name, value);
+  path.setAttribute("d", "M5 1h6v1l-1 1v4l2.5 2.5V11H8.75v4l-.75 1-.75-1v-4H3.5V9.5L6 7V3L5 2z");
+  icon.append(path);
+  return icon;
+}
+
 // Marks of a request that has no response yet.
 export function isOpen(row) { return row.kind === "running" || row.kind === "waiting"; }
 
@@ -55,7 +64,8 @@ export function lineOf(row, { across = false } = {}) {
   const state = element("span", "mcp-status");
   const shown = status(row);
   if (shown) state.append(shown);
-  const pin = element("button", "mcp-line-pin", "★");
+  const pin = element("button", "mcp-line-pin");
+  pin.append(pinIcon());
   pin.type = "button";
   pin.title = "Pin";
   pin.setAttribute("aria-label", "Pin");

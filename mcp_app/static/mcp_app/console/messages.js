@@ -16,8 +16,8 @@ const BELOW = 34;
 
 // Why a list is empty.
 function nothing(search, problems) {
-  if (problems.length > 0) return "The search has an error.";
-  return search ? "No message matches." : "No message yet.";
+  if (problems.length > 0) return "No results.";
+  return search ? "No messages match." : "No messages yet.";
 }
 
 // The outcomes of the filter of the log, as the search names them.
@@ -193,7 +193,7 @@ class Messages {
   }
 
   frame(frame) {
-    if (frame.problems) show(byId("mcp-problems"), frame.problems.join(" "));
+    if (frame.problems) show(byId("mcp-problems"), frame.problems.length > 0 ? `The search has an error: ${frame.problems.join(" ")}` : "");
     if (frame.note !== undefined) show(byId("mcp-note"), frame.note);
     for (const row of frame.answered ?? []) this.list.answered(row);
     if (this.head && frame.live) this.head.heard(frame.live);

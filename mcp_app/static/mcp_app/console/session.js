@@ -38,7 +38,7 @@ export class SessionHead {
     const { ok, data } = await fetched(this.root.dataset.now);
     if (!ok || data.session === null) return;
     for (const node of this.root.querySelectorAll("[data-fact]")) {
-      const said = data.session[node.dataset.fact] || (node.dataset.fact === "reason" ? "" : "-");
+      const said = data.session[node.dataset.fact] || (node.dataset.fact === "reason" ? "" : "–");
       if (node.dataset.fact === "who") caller(data.session, node);
       else node.textContent = said;
     }

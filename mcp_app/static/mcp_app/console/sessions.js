@@ -139,7 +139,7 @@ class Sessions {
     [found.calls, found.streams, found.seen, found.age] = ["open calls", "open streams", "last seen", "age"].map((each) => cell(each));
     found.line.replaceChildren(
       name, cell("protocol", element("bdi", "", row.version)),
-      cell("user", caller(row, element("bdi", "mcp-text"))), cell("address", marked(row.address || "-", element("bdi", "mcp-text"))),
+      cell("user", caller(row, element("bdi", "mcp-text"))), cell("address", marked(row.address || "–", element("bdi", "mcp-text"))),
       found.calls, found.streams, found.seen, found.age,
     );
     found.line.classList.toggle("mcp-gone", row.ended !== null);
@@ -161,7 +161,7 @@ class Sessions {
     const now = Date.now();
     this.say(found.age, span((row.ended ?? now) - row.created));
     this.say(found.calls, String(calls));
-    this.say(found.streams, streams === 0 ? "-" : `${streams}${listening ? " listening" : ""}`);
+    this.say(found.streams, streams === 0 ? "–" : `${streams}${listening ? " listening" : ""}`);
     this.say(found.seen, now - row.seen < 1000 ? "now" : ago(now - row.seen));
   }
 
