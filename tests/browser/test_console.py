@@ -434,7 +434,7 @@ def test_download_contains_the_search_results(open_page: Visit, client: Mcp) -> 
 
 
 def test_last_seen_is_written_as_on_all_pages(open_page: Visit) -> None:
-    page = open_page().page
+    page = open_page().goto("/console/")
     module = (
         "async (ages) => { const { ago } = await import('/static/mcp_app/times.js'); return ages.map(ago); }"
     )
