@@ -6,6 +6,7 @@ has registered its own pages, these stay unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from django import forms
@@ -29,10 +30,12 @@ from mcp_app.admin.list_filters import ListedLookups, NamedList
 from mcp_app.admin.markup import badge, with_window
 from mcp_app.admin.offered import offer_to
 from mcp_app.auth.ended import EndedWork, of_person
+from mcp_app.auth.membership import memberships
 from mcp_app.auth.own_addresses import second_factor_lacks
 from mcp_app.catalogue.access import holder_of, holder_of_group, may_ask
 from mcp_app.execution.stored.approval_rules import waiting
 from mcp_app.interface.text import marked
+from mcp_app.models.catalogue import ENTRY_KINDS
 from mcp_app.oauth.second_factor.gate import has_factor
 
 LISTED: tuple[str, ...] = ("username", "email", "first_name", "last_name", "is_staff")
@@ -184,11 +187,27 @@ class MembersAdmin(NamedList, ListedLookups, GroupAdmin):
         more = {"offer": offer_to(request, holder_of_group(group))} if group is not None else {}
         return super().change_view(request, object_id, form_url, {**more, **(extra_context or {})})
 
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Add the entries that only members of the groups can use."""
+        deleted, *rest = super().get_deleted_objects(objs, request)
+        return [*_limited_to(list(objs)), *deleted], *rest
+
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save the related objects and the members of the group."""
         super().save_related(request, form, formsets, change)
         if isinstance(form, GroupForm):
             form.save_members()
+
+
+def _limited_to(groups: list[Any]) -> Iterator[str]:
+    """Yield a line for each kind of entry that is limited to the members of these groups."""
+    permissions = [name for names in memberships(groups).values() for name in names]
+    for kind in ENTRY_KINDS:
+        if number := kind.objects.filter(permission__in=permissions).count():
+            noun = kind._meta.verbose_name if number == 1 else kind._meta.verbose_name_plural
+            limited = "is limited to these members" if number == 1 else "are limited to these members"
+            then = "it" if number == 1 else "them"
+            yield f"{number} {noun} {limited}. After the deletion, only superusers can use {then}."
 
 
 def _in_words(field: Any) -> Any:

@@ -147,3 +147,12 @@ def test_permissions_of_this_server_come_first_in_a_folded_list(root: Client, se
         number = sum(label.startswith("Model Context Protocol: ") for label in labels)
         assert 0 < number < len(labels)
         assert all(label.startswith("Model Context Protocol: ") for label in labels[:number])
+
+
+def test_deletion_of_a_group_names_the_entries_limited_to_it(root: Client, seeded: Seed) -> None:
+    editors, others = (Group.objects.create(name=name) for name in ("Editors", "Others"))
+    set_permissions(wanted=[(seeded.echo, membership_of(editors))], actor=None)
+    pages = {group: root.get(f"{LIST}{group.pk}/delete/") for group in (editors, others)}
+    found = {group: answer.context["deleted_objects"] for group, answer in pages.items()}
+    line = "1 tool is limited to these members. After the deletion, only superusers can use it."
+    assert (line in found[editors], line in found[others]) == (True, False)
