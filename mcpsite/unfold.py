@@ -131,13 +131,14 @@ def _tabs(request: HttpRequest) -> list[dict[str, Any]]:
     return [bar for bar in TAB_BARS if _at(request, *bar["pages"])]
 
 
-def _account(_: HttpRequest) -> list[dict[str, Any]]:
-    """Return the links of the account menu besides the password."""
+def _account(request: HttpRequest) -> list[dict[str, Any]]:
+    """Return the links of the account menu. The skin shows its own link only if this list is empty."""
     from mcp_app.auth.own_addresses import second_factor_lacks
 
-    if second_factor_lacks():
-        return []
-    return [{"title": "Second factor", "link": reverse_lazy("mcp_oauth:second_factor")}]
+    password = {"title": "Change password", "link": reverse_lazy("admin:password_change")}
+    factor = {"title": "Second factor", "link": reverse_lazy("mcp_oauth:second_factor")}
+    has_password = request.user.is_authenticated and request.user.has_usable_password()
+    return [*([password] if has_password else []), *([] if second_factor_lacks() else [factor])]
 
 
 def _brand(_: HttpRequest) -> str:

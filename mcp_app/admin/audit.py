@@ -127,7 +127,7 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
     list_display_links = ("when",)
     list_filter = (ObjectFilter, ("at", by_date("time")), ("action", ActionFilter), "object_kind")
     search_fields = ("actor_name", "action", "object_key")
-    search_help_text = "User, object, or code such as api_key.revoke"
+    search_help_text = "User, object or action code"
     fields = ("when", "who", "what", "kind", "key", "shown_detail")
     readonly_fields = fields
     actions = None

@@ -27,6 +27,8 @@ TERMS: Final = {
 }  # fmt: skip
 # The fields whose label is their placeholder, because they are in the row of the search.
 IN_ROW: Final = ("target", "principal")
+# Placeholders for labels that are too long for their input.
+SHORT: Final = {"target": "Tool, prompt, URI"}
 
 
 class ZonedField(forms.Field):
@@ -99,7 +101,7 @@ class TimelineForm(forms.Form):
                 # The live log adds the value to its search.
                 shown.widget.attrs["data-term"] = TERMS.get(name, name)
             if name in IN_ROW:
-                shown.widget.attrs["placeholder"] = shown.label
+                shown.widget.attrs["placeholder"] = SHORT.get(name, shown.label)
             if name in self.errors:
                 shown.widget.attrs["aria-describedby"] = "mcp-filter-problems"
 

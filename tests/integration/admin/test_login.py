@@ -10,6 +10,8 @@ from axes.models import AccessAttempt
 from django.contrib.auth.models import User
 from django.test import Client
 
+from mcp_app.admin.base import HAS_UNFOLD
+
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
 LIMIT = 10
@@ -116,3 +118,17 @@ def test_link_to_the_logout_leads_to_the_page_with_its_button(
     assert f'action="{address}"' in browser.get(page).content.decode()
     assert browser.post(address).status_code in (200, 302)
     assert browser.get(page).status_code == 302
+
+
+@pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own head has the link")
+@pytest.mark.parametrize("has_password", [True, False])
+def test_account_menu_changes_the_password_of_users_who_have_one(
+    has_password: bool, root: User, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "AUTH": "required", "OAUTH": True, "PUBLIC_URL": "http://testserver"}
+    if not has_password:
+        root.set_unusable_password()
+        root.save()
+    browser = Client()
+    browser.force_login(root)
+    assert ('href="/admin/password_change/"' in browser.get("/admin/").content.decode()) == has_password
