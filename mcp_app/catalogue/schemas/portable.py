@@ -139,6 +139,8 @@ def _with_one_type(schema: Schema) -> Schema:
         return schema
     own = {kind: _keywords_of(kind, kinds) for kind in kinds}
     branches = [branch for kind in kinds if (branch := _branch(schema, kind, own[kind])) is not None]
+    for branch in branches:
+        _settle_items(branch)
     if not branches:
         return schema
     moved = {"type", "enum"}.union(*own.values())

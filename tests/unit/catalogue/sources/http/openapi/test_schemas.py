@@ -192,6 +192,7 @@ HOSTILE = st.recursive(
 
 @pytest.mark.requirement("INT-20", "INT-22")
 @example("3.0", {"$ref": ""})
+@example("3.1", {"enum": [None, []]})
 @given(st.sampled_from(["3.0", "3.1"]), st.dictionaries(KEYWORDS, HOSTILE, max_size=6))
 def test_any_schema_is_converted_to_a_valid_portable_one_or_refused(version: str, schema: Any) -> None:
     found = document(version=f"{version}.0", components={"schemas": COMPONENTS})
