@@ -14,7 +14,7 @@ from mcp_app.catalogue.documents.packing import unpacked_survey
 from mcp_app.catalogue.documents.tools import drafts_of, tools_of
 from mcp_app.catalogue.schemas.client_rules import RULES
 from mcp_app.catalogue.sources.http.openapi.servers import Server, origin_of, servers_of
-from mcp_app.catalogue.sources.http.openapi.survey import FEW, MANY_TOKENS, SurveyedOperation, proposed
+from mcp_app.catalogue.sources.http.openapi.survey import FEW, MANY_TOKENS, SurveyedOperation
 from mcp_app.credentials.services import USE
 from mcp_app.interface.text import marked
 from mcp_app.models import ApiDocument, Credential
@@ -80,13 +80,11 @@ def operations_of(row: ApiDocument) -> dict[str, Any]:
         return {"state": row.state, "progress": row.progress}
     operations = unpacked_survey(row.survey)
     tools, drafts = tools_of(row), drafts_of(row)
-    is_new = not tools and not drafts
     return {
         "state": row.state,
         "problem": row.problem,
         "few": FEW,
         "many_tokens": MANY_TOKENS,
-        "selected": proposed(operations) if is_new else [],
         "operations": [_shown(each, each.key in tools, each.key in drafts) for each in operations],
     }
 

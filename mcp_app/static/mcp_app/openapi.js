@@ -50,7 +50,6 @@ function openOperations() {
     }));
     byKey = new Map(operations.map((each) => [each.key, each]));
     const entered = at("selection").dataset.entered;
-    if (entered === undefined) for (const key of data.selected) selected.add(key);
     // A form with an error keeps the user's own selection and names.
     for (const [key, name] of Object.entries(JSON.parse(entered ?? "{}"))) {
       selected.add(key);

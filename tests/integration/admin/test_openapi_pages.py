@@ -127,15 +127,6 @@ def test_operations_have_sizes_states_and_problems(admin_client: Client, shop: A
     assert each["GET /orders/{id}"]["tokens"] > 0
 
 
-def test_operations_are_preselected_until_drafts_are_saved(admin_client: Client, shop: ApiDocument) -> None:
-    proposed = {"GET /orders", "GET /orders/{id}", "DELETE /orders/{id}"}
-    assert set(admin_client.get(url("operations", shop)).json()["selected"]) == proposed
-    importing.import_operations(row=shop, keys=["GET /orders"], actor=None)
-    assert admin_client.get(url("operations", shop)).json()["selected"] == []
-    importing.publish_imported(row=shop, actor=None)
-    assert admin_client.get(url("operations", shop)).json()["selected"] == []
-
-
 def select(client: Client, row: ApiDocument, **given: Any) -> Any:
     usual = {
         "selection": json.dumps({"GET /orders": "", "GET /orders/{id}": "own"}),

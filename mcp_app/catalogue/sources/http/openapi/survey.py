@@ -14,7 +14,7 @@ from mcp_app.catalogue.sources.http.openapi.faults import Unconvertible
 from mcp_app.catalogue.sources.http.openapi.names import repeated
 from mcp_app.catalogue.sources.http.openapi.reading import Document, Place
 
-# Up to this number, all operations are selected at first.
+# From this number of selected operations on, the page warns.
 FEW: Final = 40
 MANY_TOKENS: Final = 15_000
 _EVERY: Final = 100
@@ -65,12 +65,6 @@ def survey(
             progress(number, total)
         found.append(_surveyed(converter, key, place, twice))
     return found
-
-
-def proposed(operations: list[SurveyedOperation]) -> list[str]:
-    """Return the keys that are selected at first: all usable ones of a small document, else none."""
-    usable = [each for each in operations if not each.refused and not each.deprecated and not each.disabled]
-    return [each.key for each in usable] if len(operations) <= FEW else []
 
 
 def _surveyed(converter: Converter, key: str, place: Place, twice: frozenset[str]) -> SurveyedOperation:
