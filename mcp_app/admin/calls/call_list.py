@@ -195,7 +195,8 @@ class CallAdmin(LongListAdmin[Call]):
             return name
         return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call.session_id), name)
 
-    @admin.display(description="duration")
+    # The log measures only the tool, so its durations are shorter.
+    @admin.display(description="duration until stored")
     def duration(self, call: Call) -> SafeString:
         """Return how long the call has run, and how long it waited in the queue before."""
         wait = waited(call)
