@@ -79,12 +79,12 @@ def _by_calls(user: Any, period: Period, now: datetime) -> list[ClientRow]:
 
 
 def trend(calls: int, before: int) -> str:
-    """Return the change of a number as text such as ``+12 %``, ``4.5 × as many`` or ``new``."""
+    """Return the change of a number as text such as ``+12 %``, ``4.5 ×`` or ``new``."""
     if not before:
         return "new"
     if calls >= before * FACTOR:
         factor = calls / before
-        return f"{factor:,.0f} × as many" if factor >= 10 else f"{factor:.1f} × as many".replace(".0", "")
+        return f"{factor:,.0f} ×" if factor >= 10 else f"{factor:.1f} ×".replace(".0", "")
     change = round((calls / before - 1) * 100)
     return f"{change:+d} %".replace("-", "\N{MINUS SIGN}") if change else "±0 %"
 
