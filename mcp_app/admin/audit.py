@@ -64,14 +64,14 @@ WORDS: Final = {
     "identity.groups": "groups set by identity provider",
     "identity.link": "user linked to identity provider",
     "notification.choose": "notifications changed",
-    "oauth.allow": "OAuth client allowed",
+    "oauth.allow": "app allowed",
     "oauth.client_change": "OAuth client changed",
     "oauth.client_disable": "OAuth client disabled",
     "oauth.client_enable": "OAuth client enabled",
     "oauth.client_enter": "OAuth client added",
     "oauth.client_register": "OAuth client registered",
     "oauth.code_reused": "OAuth code used twice",
-    "oauth.deny": "OAuth client denied",
+    "oauth.deny": "app denied",
     "oauth.end": "OAuth connection ended",
     "oauth.machine_connect": "service user connected",
     "oauth.machine_enter": "OAuth client with service user added",
@@ -145,7 +145,7 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
             words = words.replace("an entry", "a entry").replace("entry", event.object_kind)
         return format_html('<span title="{}">{}</span>', marked(code), visible(words))
 
-    who = text_column("who", "actor_name", ordering="actor_name", empty="–")
+    who = text_column("user", "actor_name", ordering="actor_name", empty="–")
     kind = text_column("kind", "object_kind", ordering="object_kind", empty="–")
     key = text_column("object", "object_key", ordering="object_key", empty="–")
     shown_detail = json_column("detail", "detail")

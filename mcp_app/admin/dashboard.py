@@ -215,7 +215,7 @@ def _show_work(shown: Dashboard, state: Box) -> None:
     orphaned = any(queue.orphaned for queue in state.queues)
     url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
     unapproved = sum(queue.unapproved for queue in state.queues)
-    note = f"{waiting:,} waiting" + (f", {unapproved:,} for approval" if unapproved else "")
+    note = f"{waiting:,} queued" + (f", {unapproved:,} waiting for approval" if unapproved else "")
     note += ", queue without a worker" if orphaned else ""
     shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if orphaned else "", url))
     # If there are no workers at all, another task already reports it.
@@ -227,7 +227,7 @@ def _show_sessions(shown: Dashboard) -> None:
     since = clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
     live = Session.objects.filter(ended_at=None, last_seen_at__gte=since).count()
     url = f"{reverse('admin:mcp_app_session_changelist')}?state=open"
-    shown.tiles.append(Tile("Live sessions", f"{live:,}", "active", url=url))
+    shown.tiles.append(Tile("Open sessions", f"{live:,}", url=url))
 
 
 def _show_stores(shown: Dashboard, state: Box) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from django import forms
@@ -129,6 +130,20 @@ class ClientForm(IssuedForm[Client]):
             self.add_error(None, error)
 
 
+class KindFilter(admin.ChoicesFieldListFilter):
+    """List filter by kind, in the words of the list."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = "kind"
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Replace the labels of the stored choices by the words of the list."""
+        words = {label: KINDS.get(name, label) for name, label in self.field.flatchoices}
+        for choice in super().choices(changelist):
+            yield {**choice, "display": words.get(choice["display"], choice["display"])}
+
+
 @admin.register(Client)
 class ClientAdmin(IssuedAdmin[Client]):
     """Admin pages of clients.
@@ -141,7 +156,7 @@ class ClientAdmin(IssuedAdmin[Client]):
     form = ClientForm
     list_display = ("shown_name", "host", "kind", "people", "created_at", "last_used", "state")
     list_display_links = ("shown_name",)
-    list_filter = ("registration_source",)
+    list_filter = (("registration_source", KindFilter),)
     search_fields = ("name", "client_id", "redirect_uris")
     search_help_text = "Name, client id or address."
     change_form_template = "mcp_admin/oauth_client_form.html"
@@ -258,7 +273,7 @@ class ClientAdmin(IssuedAdmin[Client]):
         words = KINDS.get(client.registration_source, "unknown")
         return badge(words, "good" if client.verified else "warn")
 
-    @admin.display(description="people", ordering="people_connected")
+    @admin.display(description="users", ordering="people_connected")
     def people(self, client: Client) -> int:
         """Return the number of people who have connected the client."""
         return int(getattr(client, "people_connected", 0))
@@ -268,15 +283,15 @@ class ClientAdmin(IssuedAdmin[Client]):
 
     @admin.display(description="status")
     def state(self, client: Client) -> SafeString:
-        """Return "on" or "off" as a badge."""
-        return badge("off", "bad") if client.disabled_at else badge("on", "good")
+        """Return "enabled" or "disabled" as a badge."""
+        return badge("disabled", "bad") if client.disabled_at else badge("enabled", "good")
 
 
 def state_of(connection: Connection) -> str:
-    """Return ``live``, ``over`` (expired) or ``ended`` (revoked)."""
+    """Return ``active``, ``expired`` or ``ended`` (revoked)."""
     if connection.revoked_at is not None:
         return "ended"
-    return "live" if connection.live else "over"
+    return "active" if connection.live else "expired"
 
 
 @admin.register(Connection)
@@ -284,7 +299,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     """Admin pages of connections, each of a person and a client. Connections can be ended but not edited."""
 
     audit_kind = "connection"
-    list_display = ("shown_client", "person", "scope", "created", "last_used", "state")
+    list_display = ("shown_client", "person", "scopes", "created", "last_used", "state")
     list_display_links = ("shown_client",)
     search_fields = ("client__name", "client__client_id", login_name("user"))
     search_help_text = "Client or user."
@@ -295,7 +310,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
         "linked_client",
         "person",
         "resource",
-        "scope",
+        "scopes",
         "state",
         "end_reason",
         "created",
@@ -371,10 +386,11 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
 
     created = time_column("connected", "created_at")
     last_used = time_column("last used", "last_used_at")
+    scopes = text_column("scopes", "scope")
     ends = time_column("ends", "ends_at", sortable=False)
 
     @admin.display(description="status")
     def state(self, connection: Connection) -> SafeString:
         """Return the state as a badge."""
         name = state_of(connection)
-        return badge(name, {"live": "good", "over": "warn", "ended": "bad"}[name])
+        return badge(name, {"active": "good", "expired": "warn", "ended": "bad"}[name])

@@ -59,7 +59,7 @@ class Mark(NamedTuple):
 # table.
 MARKS: Final = {
     "running": Mark("⋯", "running", "no response yet"),
-    "waiting": Mark("⋯", "waiting", "the call waits, no response yet"),
+    "waiting": Mark("⋯", "waiting", "the call is queued or waits for approval, no response yet"),
     "resumed": Mark("↻", "resumed", "the client resumed a stream"),
 }
 

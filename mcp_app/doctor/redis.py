@@ -76,7 +76,7 @@ def policy(installation: Installation) -> Iterator[Finding]:
     if found is None:
         yield skipped("redis.policy", "maxmemory-policy is unknown; it must be noeviction")
     elif found != "noeviction":
-        text = f"maxmemory-policy is {found}: a full Redis would drop jobs and event streams"
+        text = f"maxmemory-policy is {found}: a full Redis would drop queued calls and event streams"
         yield error("redis.policy", text, "Set maxmemory-policy to noeviction.")
     else:
         yield ok("redis.policy", "noeviction")

@@ -35,15 +35,15 @@ def loopback(_: Installation) -> Iterator[Finding]:
     """Check that only clients on this machine can connect without a credential."""
     settings = conf.get()
     if settings.auth == "loopback" and not settings.loopback:
-        text = "clients need no key (AUTH is loopback), but other machines can connect"
+        text = "clients need no key (MCP_AUTH=loopback), but other machines can connect"
         yield error(
             "settings.loopback",
             text,
-            "Set AUTH (MCP_AUTH) to required, or set LOOPBACK and listen on this machine only.",
+            "Set MCP_AUTH to required, or set LOOPBACK and listen on this machine only.",
         )
     else:
         needed = "clients need a login or a key" if settings.auth != "loopback" else LOCAL
-        yield ok("settings.loopback", f"{needed} (AUTH is {settings.auth})")
+        yield ok("settings.loopback", f"{needed} (MCP_AUTH={settings.auth})")
 
 
 def secret_key(_: Installation) -> Iterator[Finding]:

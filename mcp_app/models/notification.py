@@ -21,7 +21,7 @@ class NotificationChannel(models.Model):
         """The delivery method."""
 
         BROWSER = "browser", "browser"
-        EMAIL = "email", "e-mail"
+        EMAIL = "email", "email"
         WEBHOOK = "webhook", "webhook"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

@@ -61,8 +61,8 @@ class Transition(Enum):
 
 _SHOWN: Final = {
     State.APPROVAL_NEEDED: "waiting for approval",
-    State.ACCEPTED: "waiting",
-    State.INPUT_REQUIRED: "waiting for client",
+    State.ACCEPTED: "queued",
+    State.INPUT_REQUIRED: "waiting for client input",
 }
 
 

@@ -125,7 +125,7 @@ def test_login_consent_and_errors_are_accessible(
     page = visitor.page
     asked = question(server, "http://127.0.0.1:5/callback")
     visitor.goto("login", asked)
-    page.get_by_label("User name").fill("root")
+    page.get_by_label("Username").fill("root")
     page.get_by_label("Password").fill("wrong")
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert")).to_be_visible()
@@ -230,7 +230,7 @@ def test_second_factor_pages_are_accessible(two_factors: LiveServer, chromium: B
 def log_in(visitor: Reader, name: str) -> None:
     """Enter user name and password."""
     visitor.page.goto(f"{visitor.base}/accounts/login/")
-    visitor.page.get_by_label("User name").fill(name)
+    visitor.page.get_by_label("Username").fill(name)
     visitor.page.get_by_label("Password").fill(PASSWORD)
     visitor.page.get_by_role("button", name="Log in").click()
 

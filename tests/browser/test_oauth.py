@@ -67,7 +67,7 @@ def test_decision_of_the_user_reaches_the_client(
     oauth_server: LiveServer, tab: Page, callback: str, button: str, told: str
 ) -> None:
     tab.goto(question(oauth_server, callback))
-    tab.get_by_label("User name").fill("ada")
+    tab.get_by_label("Username").fill("ada")
     tab.get_by_label("Password").fill("a long enough password")
     tab.get_by_role("button", name="Log in").click()
     tab.get_by_role("button", name=button, exact=True).click()

@@ -34,7 +34,7 @@ class _SecretLines(Textarea):
 # Labels, examples and inputs of the parts of secrets. Only inputs of the form are here, never stored values.
 _ENTERED: dict[str, tuple[str, str, type[forms.Widget]]] = {
     "token": ("Token", "Sent as Authorization: Bearer …", forms.PasswordInput),
-    "username": ("User name", "", forms.TextInput),
+    "username": ("Username", "", forms.TextInput),
     "password": ("Password", "", forms.PasswordInput),
     "value": ("API key", "", forms.PasswordInput),
     "headers": ("Headers", "One per line, such as X-API-Key: 123.", _SecretLines),

@@ -132,5 +132,5 @@ def _note(way: Way, request: HttpRequest) -> str:
         if not mail.is_configured():
             return "No mail server is configured: set EMAIL_URL."
         if not getattr(request.user, "email", ""):
-            return "Your account has no e-mail address."
+            return "Your account has no email address."
     return ""

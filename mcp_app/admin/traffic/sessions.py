@@ -29,7 +29,7 @@ from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now, idle_since, session_states
 
 # States of the live list. Ended sessions stay in the list of open sessions for a minute.
-STATES: Final = (("open", "Open or recently ended"), ("idle", "Idle"), ("ended", "Ended"))
+STATES: Final = (("open", "Open"), ("idle", "Idle"), ("ended", "Ended"))
 
 
 def state_of(session: Session) -> str:

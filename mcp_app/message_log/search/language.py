@@ -47,7 +47,7 @@ KEYS: Final = {
     "status": "ok, error (any error), tool_error, protocol_error, cancelled or asked (waiting for client)",
     "refusal": "code of a refused call, such as rate_limited",
     "incident": "number of an unexpected exception, such as 1f2e3d4c",
-    "user": "user name, or principal such as user:1/key:2",
+    "user": "username, or key such as user:1/key:2",
     "client": "name of the client",
     "since": "earliest time: 30m, 2h or 7d (ago), today, 14:05, 2026-11-23 or 2026-11-23T14:05",
     "until": "latest time, in the same forms; includes the whole day or minute",

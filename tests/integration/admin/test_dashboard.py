@@ -171,7 +171,7 @@ def test_dashboard_counts_only_the_selected_period(root: Client, empty: Seed) ->
     [
         (["view_message"], TRAFFIC, 3),
         (["view_call"], {"Background calls running"}, 0),
-        (["view_message", "view_session"], TRAFFIC | {"Live sessions"}, 3),
+        (["view_message", "view_session"], TRAFFIC | {"Open sessions"}, 3),
     ],
 )  # fmt: skip
 def test_dashboard_shows_figures_by_permission(
@@ -343,7 +343,7 @@ def test_live_sessions_are_counted_by_client(root: Client, seeded: Seed) -> None
         )  # fmt: skip
     found = shown(root)
     (cursor,) = [row for row in found.clients if row.name == "cursor"]
-    assert (cursor.sessions, tile(found, "Live sessions").value) == ("3", "3")
+    assert (cursor.sessions, tile(found, "Open sessions").value) == ("3", "3")
     listed = root.get(cursor.sessions_url).context["cl"].queryset
     assert {session.pk for session in listed} == {"live-0", "live-1", "live-2"}
 
@@ -427,7 +427,7 @@ def test_pending_approval_has_one_number_on_all_pages(root: Client, seeded: Seed
             for each in root.get(page("call", "changelist")).context["box"].queues
             if each.name == "celery"
         ]
-    assert (work.value, work.note.split(", ")) == ("0", ["0 waiting", "1 for approval"])
+    assert (work.value, work.note.split(", ")) == ("0", ["0 queued", "1 waiting for approval"])
     assert (queue.unapproved, queue.waiting, queue.running, approval) == (1, 0, 0, 1)
 
 

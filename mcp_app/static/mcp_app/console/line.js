@@ -10,7 +10,7 @@ const WORDS = { tool_error: "tool error", error: "protocol error", asked: "input
 // Lines that record a state instead of a message: their sign, and what it means.
 const MARKS = {
   running: ["⋯", "no response yet"],
-  waiting: ["⋯", "the call waits, no response yet"],
+  waiting: ["⋯", "the call is queued or waits for approval, no response yet"],
   resumed: ["↻", "the client resumed a stream"],
 };
 
