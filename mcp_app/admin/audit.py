@@ -88,6 +88,8 @@ WORDS: Final = {
     "second_factor.set_up": "second factor set up",
     "service_user.login_refused": "login of a service user refused",
     "session.end": "session ended",
+    "upstream.deleted": "upstream server deleted",
+    "upstream.refreshed": "upstream server refreshed",
 }
 
 

@@ -282,7 +282,7 @@ def row(message: Message, limit: int = SHOWN_CHARACTERS, others: Sequence[Messag
 
 def dated(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
     """Return rows in the order of a page, with a day where the date changes."""
-    today = before = timezone.localdate()
+    today = before = timezone.localtime(clock.utcnow()).date()
     found = []
     for each in rows:
         day = timezone.localtime(each.message.at).date()

@@ -387,6 +387,13 @@ async def report(lines: int) -> str:
 
 
 @tool(max_result_tokens=10_000)
+async def report_with_context(ctx: Context, lines: int) -> str:
+    """Return many lines without waiting, after a log message."""
+    ctx.info("begins")
+    return long_text(lines)
+
+
+@tool(max_result_tokens=10_000)
 def report_from_thread(lines: int) -> str:
     """Return many lines in a thread of the web process."""
     return long_text(lines)

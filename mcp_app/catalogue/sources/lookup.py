@@ -62,15 +62,15 @@ def rows_stored_as(stored: str) -> Q:
     return Q(source=stored)
 
 
-def travelling(kind: type[Any] | None = None) -> tuple[str, ...]:
-    """Return the stored names of sources whose entries, of one kind or any, appear in catalogue files."""
-    found = (each for each in SOURCES if each.travels and (kind is None or kind in each.kinds))
+def travelling(kind: type[Any]) -> tuple[str, ...]:
+    """Return the stored names of sources whose entries of a kind appear in catalogue files."""
+    found = (each for each in SOURCES if each.travels and kind in each.kinds)
     return tuple(dict.fromkeys(each.stored for each in found))
 
 
-def travelling_rows() -> Q:
-    """Return the condition for rows that appear in catalogue files."""
-    return Q(source__in=travelling())
+def travelling_rows(kind: type[Any]) -> Q:
+    """Return the condition for rows of a kind that appear in catalogue files."""
+    return Q(source__in=travelling(kind))
 
 
 def related(kind: type[Any]) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def document() -> dict[str, Any]:
         revisions.lock()
         untouched = Untouched()
         for section, kind in SECTIONS.items():
-            rows = rows_of(kind).filter(travelling_rows(), missing=False)
+            rows = rows_of(kind).filter(travelling_rows(kind), missing=False)
             entries = [_entry(row, untouched, problems) for row in sorted(rows, key=revisions.key_of)]
             result[section] = [entry for entry in entries if entry is not None]
         for further in FURTHER:

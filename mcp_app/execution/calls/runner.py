@@ -113,7 +113,10 @@ class Runner:
             result = _bounded(_stopped_or_failed(entry.name, error, call), entry)
         if type(result) is dict:
             return result
-        return await self.long_results.cut(result, entry, call.principal, call.catalogue.server.path)
+        path = call.catalogue.server.path
+        if call.task is None:  # The call runs in its first step, which must not wait.
+            return self.long_results.cut_now(result, entry, call.principal, path)
+        return await self.long_results.cut(result, entry, call.principal, path)
 
     async def ask_first(
         self, entry: ToolEntry, arguments: dict[str, Any], call: RunningCall, context: Context

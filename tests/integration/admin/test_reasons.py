@@ -167,7 +167,7 @@ def test_person_page_marks_replaced_keys_and_lists_active_keys_first(root: Clien
     found = root.get(reverse("mcp_person", args=[seeded.outsider.pk])).context["keys"]
     assert [(each.title, parse_qs(each.url[1:])["key"][0]) for each in found[1:]] == [
         ("Key laptop", str(new.pk)),
-        (f"Key laptop (ends at {ends})", str(old.pk)),
+        (f"Key laptop (expires {ends})", str(old.pk)),
         ("Key gone (expired)", str(gone.pk)),
         ("Key laptop (revoked)", str(mid.pk)),
     ]

@@ -21,7 +21,9 @@ from tests.servers.live import eventually
 
 SHARE = 2_000_000
 LARGE = 300_000
-ENV = {"LEDGER_MCP": json.dumps({"AUTH": "required", "MAX_KEPT_BYTES_PER_PRINCIPAL": SHARE})}
+# Results are sent whole, because their bytes are what is counted.
+LIMITS = {"MAX_KEPT_BYTES_PER_PRINCIPAL": SHARE, "MAX_RESULT_TOKENS": 0}
+ENV = {"LEDGER_MCP": json.dumps({"AUTH": "required", **LIMITS})}
 OpenAs = Callable[..., Mcp]
 NewKey = Callable[[str], str]
 INITIALIZE = {

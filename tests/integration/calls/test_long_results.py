@@ -22,7 +22,7 @@ pytestmark = pytest.mark.process
 
 BOUND = 10_000 * 4
 LINES = 52_000
-TOOLS = ("report", "report_from_thread", "report_in_background")
+TOOLS = ("report", "report_with_context", "report_from_thread", "report_in_background")
 KEYS = """
 import json
 from django.contrib.auth.models import User
@@ -77,7 +77,13 @@ def read(server: Installation, process: int, token: str, uri: str) -> dict[str, 
 @pytest.mark.requirement("TOOL-26")
 @pytest.mark.parametrize(
     ("tool", "mode"),
-    [("report", "legacy"), ("report_from_thread", "auto"), ("report_in_background", "auto")],
+    [
+        ("report", "legacy"),
+        ("report_with_context", "legacy"),
+        ("report_with_context", "auto"),
+        ("report_from_thread", "auto"),
+        ("report_in_background", "auto"),
+    ],
 )
 async def test_official_client_reads_a_long_result_page_by_page(
     server: Installation, keys: dict[str, str], tool: str, mode: str
