@@ -130,6 +130,10 @@ class Visitor:
         # As do streams of the test bench.
         if request.url.endswith("/mcp") and request.failure == "net::ERR_ABORTED":
             return
+        # The form of HTTP tools fetches its preview while it is filled in.
+        is_preview = request.resource_type == "fetch" and request.url.endswith("/tool/http/")
+        if is_preview and request.failure == "net::ERR_ABORTED":
+            return
         # The browser fetches the icon of the tab at any time, and aborts the request when it navigates.
         if request.url.endswith("/icon.svg") and request.failure == "net::ERR_ABORTED":
             return

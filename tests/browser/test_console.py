@@ -207,7 +207,7 @@ def test_messages_of_all_sessions_show_their_client(open_page: Visit, client: Mc
     expect(line.locator(".mcp-line-client")).to_have_text(client.client_name, timeout=SLOW)
     line.click()
     facts = page.locator("#mcp-detail .mcp-facts")
-    expect(facts).to_contain_text("client", timeout=SLOW)
+    expect(facts).to_contain_text("Client", timeout=SLOW)
     expect(facts).to_contain_text(client.client_name, timeout=SLOW)
     assert visitor.trouble == []
 

@@ -315,7 +315,7 @@ def make_a_tool_from_a_curl_line(at: Operator) -> None:
 def import_two_operations_found_by_tag_and_search(at: Operator) -> None:
     file = at.folder / "stores.json"
     file.write_text(json.dumps(STORES))
-    at.follow("OpenAPI documents", "Import document")
+    at.follow("OpenAPI documents", "Import an OpenAPI document")
     at.hands.upload(at.page.locator("#id_file"), file)
     at.hands.write(at.page.locator("#id_tool_prefix"), at.mine)
     at.press(at.page.locator("#mcp-document-form button[type=submit]"))
@@ -576,7 +576,7 @@ def stop_a_flood_by_one_client(at: Operator) -> None:
     secret = json.loads(at.server.shell(FLOOD.format(hand=at.mine)).strip().splitlines()[-1])
     with closing(_client(at.server, "Report Bot", secret)) as bot:
         at.page.reload()
-        at.press(at.link(f"eve · flood {at.mine} makes", exact=False))
+        at.press(at.link(f"eve · flood {at.mine} has made", exact=False))
         expect(at.page.locator("[data-caller-use]")).to_contain_text("1,000")
         at.hands.press(at.page.locator("[data-sure]"))
         at.press(at.button("Revoke the key"))

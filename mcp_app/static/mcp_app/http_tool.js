@@ -157,5 +157,7 @@
   });
   form.addEventListener("input", later);
   form.addEventListener("change", later);
+  // The next page has a preview of its own.
+  form.addEventListener("submit", () => clearTimeout(timer));
   if (form.elements.address.value) show();
 })();
