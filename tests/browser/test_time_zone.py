@@ -81,7 +81,7 @@ def test_every_page_shows_the_zone_and_the_console_uses_it(
     expect(line.locator("time")).to_have_text(re.compile(r"^20:30:05\.\d{3}$"))
     expect(page.locator("#mcp-lines .mcp-gap")).to_have_text("2026-03-01")
     line.click()
-    expect(page.locator("#mcp-detail")).to_contain_text("time (America/New_York)")
+    expect(page.locator("#mcp-detail")).to_contain_text("Time (America/New_York)")
     expect(page.locator("#mcp-detail")).to_contain_text(IN_NEW_YORK)
     picture(page, f"zone-console-{scheme}-{width}")
     assert visitor.trouble == []
