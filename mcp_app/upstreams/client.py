@@ -37,7 +37,7 @@ _side: set[asyncio.Task[None]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a server says about itself: the handshake, and the definitions of its tools."""
+    """The handshake with a server and the definitions of its tools, as the server sent them."""
 
     peer: Peer
     tools: list[dict[str, Any]] = field(default_factory=list)

@@ -272,7 +272,11 @@ def test_user_who_may_not_view_credentials_changes_other_fields(api: WebApi, edi
     row = made(api, credential="shop")
     values = {"request": row.request, "description": "Look up an order."}
     services.save_entry(kind=Tool, actor=editor, entry=row, **values)
+    row.refresh_from_db()
+    assert (row.request["credential"], row.description) == ("shop", "Look up an order.")
     services.save_entry(kind=Tool, actor=editor, entry=row, request=plan(api))
+    row.refresh_from_db()
+    assert "credential" not in row.request
 
 
 @pytest.mark.requirement("INT-11")

@@ -143,7 +143,7 @@ def test_impossible_changes_are_refused() -> None:
 
 
 def test_triage_is_json_for_users_with_any_kind_of_key() -> None:
-    """It is stored in the audit trail and in the note of an undo."""
+    """The audit trail and the note of an undo store it."""
     found = error()
     found.assignee_id = key = uuid4()
     assert json.loads(json.dumps(triage.values_of(found)))["assignee_id"] == str(key)

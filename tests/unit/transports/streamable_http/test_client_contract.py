@@ -174,12 +174,17 @@ async def test_ended_session_is_named(server: Server) -> None:
     assert (fault.value.kind, fault.value.sent) == (Kind.EXPIRED, False)
 
 
-async def test_request_of_the_server_can_be_declined(server: Server) -> None:
+async def test_server_accepts_answers_and_notifications_without_a_body(server: Server) -> None:
     peer = await connected(server)
-    if not peer.is_modern:
-        await exchange(server, outgoing.declined(peer, 5, "roots/list"))
-        await exchange(server, outgoing.answered(peer, 6, {}))
-        await exchange(server, outgoing.cancelled(peer, "n-2"))
+    if peer.is_modern:
+        pytest.skip("the modern era has no requests of servers")
+    sent = [
+        outgoing.declined(peer, 5, "roots/list"), outgoing.answered(peer, 6, {}),
+        outgoing.cancelled(peer, "n-2"),
+    ]  # fmt: skip
+    for each in sent:
+        # ``exchange`` checks the status 202 of messages without an answer.
+        assert await exchange(server, each) == ([], None)
 
 
 async def test_annotated_arguments_are_repeated_as_headers(server: Server) -> None:
