@@ -314,6 +314,22 @@ def visit(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visi
         yield start
 
 
+@pytest.fixture(scope="module")
+def near() -> Iterator[LiveServer]:
+    """Start a server that may reach this machine."""
+    with LiveServer(web_processes=1, env={"DEMO": "off", "EGRESS_ALLOW": "127.0.0.0/8"}) as server:
+        server.shell("from tests.samples.admin_seed import people; people()")
+        yield server
+        assert server.trouble() == []
+
+
+@pytest.fixture
+def visit_near(chromium: Browser, near: LiveServer) -> Iterator[Visit]:
+    base = f"http://127.0.0.1:{near.port}"
+    with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
+        yield start
+
+
 @contextmanager
 def peopled(web_processes: int, settings: str = "", *, crashes: bool = False) -> Iterator[LiveServer]:
     """Start the real server with the demo, a worker and users; assert at the end that its logs show no

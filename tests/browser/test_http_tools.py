@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.axe import seen
-from tests.browser.conftest import Visit, looks, opened_pages, picture, sign_in, type_json
+from tests.browser.conftest import Visit, looks, picture, type_json
 from tests.clients.raw_http import Mcp
 from tests.servers.live import LiveServer
 from tests.servers.web_api import WebApi, web_api
@@ -27,22 +27,6 @@ def shop() -> Iterator[WebApi]:
     with web_api() as api:
         api.says({"orders": [{"id": 7, "total": 12}, {"id": 8, "total": 3}]})
         yield api
-
-
-@pytest.fixture(scope="module")
-def near() -> Iterator[LiveServer]:
-    """Start a server that may reach this machine."""
-    with LiveServer(web_processes=1, env={"DEMO": "off", "EGRESS_ALLOW": "127.0.0.0/8"}) as server:
-        server.shell("from tests.samples.admin_seed import people; people()")
-        yield server
-        assert server.trouble() == []
-
-
-@pytest.fixture
-def visit_near(chromium: Browser, near: LiveServer) -> Iterator[Visit]:
-    base = f"http://127.0.0.1:{near.port}"
-    with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
-        yield start
 
 
 def add_arguments(page: Page) -> None:

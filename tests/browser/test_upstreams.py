@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.browser import axe
-from tests.browser.conftest import Visit, looks, opened_pages, picture, sign_in
+from tests.browser.conftest import Visit, looks, picture
 from tests.browser.hands import Keys
 from tests.servers.live import LiveServer
 from tests.servers.sdk_server import SdkServer, sdk_server
@@ -23,22 +23,6 @@ def other_search(text: str) -> str:
 def crm() -> Iterator[SdkServer]:
     with sdk_server() as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def near() -> Iterator[LiveServer]:
-    """Start a server that may reach this machine."""
-    with LiveServer(web_processes=1, env={"DEMO": "off", "EGRESS_ALLOW": "127.0.0.0/8"}) as server:
-        server.shell("from tests.samples.admin_seed import people; people()")
-        yield server
-        assert server.trouble() == []
-
-
-@pytest.fixture
-def visit_near(chromium: Browser, near: LiveServer) -> Iterator[Visit]:
-    base = f"http://127.0.0.1:{near.port}"
-    with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
-        yield start
 
 
 def test_server_is_added_and_a_change_approved_by_keyboard_alone(
