@@ -238,9 +238,9 @@ class Settings:
 
 
 @lru_cache(maxsize=8)
-def _weights(told: tuple[str, ...]) -> dict[str, float]:
+def _weights(pairs: tuple[str, ...]) -> dict[str, float]:
     weights = {}
-    for item in told:
+    for item in pairs:
         group, _, number = item.rpartition("=")
         try:
             weights[group] = float(number)

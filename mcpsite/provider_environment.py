@@ -63,12 +63,12 @@ class ProviderEnvironment(BaseSettings):
         if not isinstance(value, str):
             return value
         try:
-            told = json.loads(value)
+            entries = json.loads(value)
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict) or not all(isinstance(each, str) for each in told.values()):
+            entries = None
+        if not isinstance(entries, dict) or not all(isinstance(each, str) for each in entries.values()):
             raise ValueError("is not a JSON object with string values")
-        return told
+        return entries
 
     @field_validator("oauth_audience", "egress_allow", "login_scopes", mode="before")
     @classmethod

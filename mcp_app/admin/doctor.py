@@ -137,7 +137,7 @@ def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report
 
     Raises Busy if another examination is running.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     findings = [*examine_alone(installation, SECONDS), *more]
     counted = Counter(finding.level for finding in findings)
     ordered = sorted(findings, key=_place)
@@ -146,7 +146,7 @@ def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report
         areas=[_area(name, list(found)) for name, found in grouped],
         counts=[(_counted(counted[level], level), TONES[level]) for level in WORST_FIRST if counted[level]],
         at=clock.utcnow(),
-        seconds=time.monotonic() - begun,
+        seconds=time.monotonic() - started,
         process=process_name(),
     )
 

@@ -125,13 +125,13 @@ class CallViews(ApiViewSet):
         call = self.get_object()
         if how["wait"]:
             call = wait_for_message(call, after, how["wait"])
-        heard = _log_page(call, after)
+        log = _log_page(call, after)
         return Response(
             {
                 "call": self.get_serializer(call).data,
                 "over": is_terminal(call.state),
-                "lines": [{"level": line.level, "text": line.text} for line in heard.lines],
-                "after": write_position(heard.position),
+                "lines": [{"level": line.level, "text": line.text} for line in log.lines],
+                "after": write_position(log.position),
             }
         )
 

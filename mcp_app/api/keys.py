@@ -138,8 +138,8 @@ class KeyViews(ApiViewSet):
                 raise serializers.ValidationError({"expires_in_days": ["Cannot be used with expires_at."]})
             asked["expires_at"] = ends_in(days)
         key, secret = issue_api_key(user=user, actor=request.user, **asked)
-        told = {"secret": secret, "warning": "" if key.expires_at else NEVER_ENDS}
-        return Response({**self.get_serializer(key).data, **told}, status=201)
+        once = {"secret": secret, "warning": "" if key.expires_at else NEVER_ENDS}
+        return Response({**self.get_serializer(key).data, **once}, status=201)
 
     @described(request=None)
     @action(detail=True, methods=["post"])
@@ -164,8 +164,8 @@ class KeyViews(ApiViewSet):
         given.is_valid(raise_exception=True)
         key = self.get_object()
         new, secret, _ = replace_api_key(key=key, actor=request.user, **given.validated_data)
-        told = {"secret": secret, "warning": "" if new.expires_at else NEVER_ENDS}
-        return Response({**self.get_serializer(new).data, **told}, status=201)
+        once = {"secret": secret, "warning": "" if new.expires_at else NEVER_ENDS}
+        return Response({**self.get_serializer(new).data, **once}, status=201)
 
 
 def _owner(asking: Any, name: str | None) -> Any:

@@ -63,8 +63,8 @@ def answer(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, ValidationError):
         return problem(400, NOT_VALID, errors=errors_of(error))
     if isinstance(error, TransferRefused):
-        told = [{"entry": each.entry, "field": each.field, "text": each.text} for each in error.problems]
-        return problem(422, "The catalogue file cannot be imported. Nothing was changed.", problems=told)
+        problems = [{"entry": each.entry, "field": each.field, "text": each.text} for each in error.problems]
+        return problem(422, "The catalogue file cannot be imported. Nothing was changed.", problems=problems)
     if isinstance(error, ImportForbidden):
         return problem(403, "You lack permissions for some changes in the file.", missing=error.permissions)
     if isinstance(error, RetryRefused):
@@ -114,7 +114,7 @@ def errors_of(error: ValidationError) -> dict[str, list[str]]:
     """Map fields to the messages in a service's error. Messages without a field have the key ``""``."""
     if not hasattr(error, "error_dict"):
         return {"": error.messages}
-    return {"" if name == NON_FIELD_ERRORS else name: told for name, told in error.message_dict.items()}
+    return {"" if name == NON_FIELD_ERRORS else name: texts for name, texts in error.message_dict.items()}
 
 
 def _of_framework(error: exceptions.APIException) -> Response:
@@ -132,9 +132,9 @@ def _flat(detail: Any, name: str = "") -> dict[str, list[str]]:
     if not isinstance(detail, Mapping):
         return {name: [str(text) for text in (detail if isinstance(detail, list) else [detail])]}
     found: dict[str, list[str]] = {}
-    for inner, told in detail.items():
+    for inner, texts in detail.items():
         plain = "" if inner == "non_field_errors" else str(inner)
-        found |= _flat(told, ".".join(part for part in (name, plain) if part))
+        found |= _flat(texts, ".".join(part for part in (name, plain) if part))
     return found
 
 

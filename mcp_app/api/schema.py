@@ -179,7 +179,7 @@ def document() -> dict[str, Any]:
 
 @cache
 def _document(root: str) -> dict[str, Any]:
-    told = {
+    overrides = {
         "TITLE": "MCP server REST API",
         "DESCRIPTION": DESCRIPTION,
         "VERSION": VERSION,
@@ -195,7 +195,7 @@ def _document(root: str) -> dict[str, Any]:
         "SORT_OPERATIONS": True,
     }
     patterns = [path(root.lstrip("/"), include("mcp_app.api.urls"))]
-    with patched_settings(told):
+    with patched_settings(overrides):
         generator: Any = SchemaGenerator
         found: dict[str, Any] = generator(patterns=patterns).get_schema(request=None, public=True)
     return found

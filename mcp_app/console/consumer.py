@@ -176,13 +176,13 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _send_tasks(self) -> None:
         """Send the viewer's pending tasks whenever they change."""
-        told: list[dict[str, str]] | None = None
+        last_sent: list[dict[str, str]] | None = None
         while True:
             try:
                 found = await aquery(_needs, self._key)
-                if found != told:
+                if found != last_sent:
                     self._viewer.queue_data("needs", {"all": found})
-                told = found
+                last_sent = found
             except DatabaseFault as error:
                 log.warning("The open tasks of a console user could not be read: %s", error)
             await asyncio.sleep(NEEDS_SECONDS)

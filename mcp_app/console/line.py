@@ -182,7 +182,7 @@ def unanswered_lines(lines: Sequence[Line], among: Sequence[Line]) -> list[Line]
 def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
     """Yield the lines in a batch of the queue."""
     refusals = dict(batch.get("refusals", ()))
-    incidents = {number: tuple(told) for number, *told in batch.get("incidents", ())}
+    incidents = {number: tuple(details) for number, *details in batch.get("incidents", ())}
     for number, fields in enumerate(batch["lines"]):
         incident, exception = incidents.get(number, ("", None))
         yield Line(

@@ -226,9 +226,11 @@ def cancel(request: HttpRequest, session_id: str) -> HttpResponse:
         request_id = None
     if type(request_id) not in (str, int):
         return JsonResponse({"note": "This is not the id of a request."}, status=400)
-    told = cancel_request(session_id=session_id[:LONGEST_ID], request_id=request_id, actor=request.user)
+    is_cancelled = cancel_request(
+        session_id=session_id[:LONGEST_ID], request_id=request_id, actor=request.user
+    )
     return JsonResponse(
-        {"note": "The call is being cancelled." if told else "The call has already finished."}
+        {"note": "The call is being cancelled." if is_cancelled else "The call has already finished."}
     )
 
 

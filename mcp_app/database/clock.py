@@ -110,8 +110,8 @@ def moment(said: Any) -> datetime:
     """Convert the database's value of ``in_sql`` to a datetime."""
     for convert in _converters(connection.vendor):
         said = convert(said, None, connection)
-    told: datetime = said
-    return told
+    answer: datetime = said
+    return answer
 
 
 @cache

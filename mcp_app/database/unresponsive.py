@@ -65,13 +65,13 @@ class Silence:
 
         While there is nothing to read, the driver resumes the generator ten times a second and sends 0.
         """
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             wants = next(work)
             while True:
                 ready = yield wants
                 if not ready:
-                    self._suspect(begun)
+                    self._suspect(started)
                 wants = work.send(ready)
         except StopIteration as end:
             return end.value
@@ -80,11 +80,11 @@ class Silence:
         """Treat the database as unresponsive, because it did not even accept a connection."""
         self._probe(time.monotonic() - PROBE_SECONDS)
 
-    def _suspect(self, begun: float) -> None:
+    def _suspect(self, started: float) -> None:
         self.refuse()
         if self._asked_at is None:
             now = time.monotonic()
-            if now - max(begun, self._answered_at) >= max(SUSPECT_SECONDS, (now - begun) / SHARE):
+            if now - max(started, self._answered_at) >= max(SUSPECT_SECONDS, (now - started) / SHARE):
                 self._probe(now)
 
     def _probe(self, asked_at: float) -> None:

@@ -63,14 +63,14 @@ class Conversation:
         Returns None if the answer is not an event stream, or if the stream does not end in time.
         """
         parameters = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "doctor"}}
-        begun = time.monotonic()
+        started = time.monotonic()
         times: list[float] = []
         headers, body = self._post("tools/call", parameters, request_id=2)
         with self._site.open("POST", self._path, {**headers, **COMPRESSED}, body) as arriving:
             if not arriving.headers.get("content-type", "").startswith(EVENTS):
                 return None
             try:
-                times += [time.monotonic() - begun for _ in arriving.chunks()]
+                times += [time.monotonic() - started for _ in arriving.chunks()]
             except EgressFailed:
                 return None
         return Arrivals(times[0], times[-1]) if times else None
@@ -80,14 +80,14 @@ class Conversation:
 
         Raises EgressFailed if no bytes arrive.
         """
-        begun = time.monotonic()
+        started = time.monotonic()
         with self._site.open(
             "GET", self._path, {**self._headers, **COMPRESSED, "Accept": EVENTS}
         ) as arriving:
             if arriving.status != 200:
                 raise EgressFailed(f"GET for an event stream got status {arriving.status}.")
             for _ in arriving.chunks():
-                took = time.monotonic() - begun
+                took = time.monotonic() - started
                 return Arrivals(took, took)
         raise EgressFailed("The event stream ended before its first bytes.")
 

@@ -33,9 +33,9 @@ def reachable(_: Installation) -> Iterator[Finding]:
     """Check that the database responds quickly."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
-        begun = time.perf_counter()
+        started = time.perf_counter()
         cursor.execute("SELECT 1")
-        took = time.perf_counter() - begun
+        took = time.perf_counter() - started
     text = f"{connection.display_name} responds in {milliseconds(took)}"
     remedy = "Move it closer, or reduce its load."
     yield (

@@ -37,12 +37,12 @@ def wait_for_message(call: Call, after: Position | None, seconds: float) -> Call
         return call
     try:
         deadline = monotonic() + seconds
-        heard = False
-        while not heard and not is_terminal(call.state) and (left := deadline - monotonic()) > 0:
+        arrived = False
+        while not arrived and not is_terminal(call.state) and (left := deadline - monotonic()) > 0:
             if _stopping.is_set():
                 break
             close_old_connections()
-            heard = _message_arrived(call, after, min(left, POLL_SECONDS))
+            arrived = _message_arrived(call, after, min(left, POLL_SECONDS))
             call = Call.objects.get(pk=call.pk)
     finally:
         _places.release()

@@ -38,7 +38,7 @@ def served(settings: Settings, version: str) -> Iterator[Served]:
 
 def announced(settings: Settings, version: str) -> dict[str, Any]:
     """Map the ids of the extensions that are announced to clients to their settings (CAP-05)."""
-    return {name: told for name, told, _ in served(settings, version)}
+    return {name: capability for name, capability, _ in served(settings, version)}
 
 
 def methods(settings: Settings, version: str) -> dict[str, Handler]:

@@ -56,11 +56,11 @@ def purge_messages() -> int:
 def _delete(rows: QuerySet[Any], until: float) -> int:
     removed = 0
     while time.monotonic() < until:
-        begun = time.monotonic()
+        started = time.monotonic()
         ids = list(rows.values_list("pk", flat=True)[:SLICE])
         if not ids:
             break
         rows.model._default_manager.filter(pk__in=ids).delete()
         removed += len(ids)
-        time.sleep((time.monotonic() - begun) * PAUSE)
+        time.sleep((time.monotonic() - started) * PAUSE)
     return removed

@@ -123,9 +123,11 @@ class RollupCells:
 def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
     """Parse cells from ``RollupCells.written``. Raises ValueError or TypeError for invalid input."""
     found: list[tuple[Key, Cell]] = []
-    for minute, method, tool, outcome, *told in written:
-        is_older = len(told) == OLDER_WIDTH
-        numbers = _received([*told[:SIZE], *from_older(told[SIZE:])] if is_older else told)
+    for minute, method, tool, outcome, *numbers_sent in written:
+        is_older = len(numbers_sent) == OLDER_WIDTH
+        numbers = _received(
+            [*numbers_sent[:SIZE], *from_older(numbers_sent[SIZE:])] if is_older else numbers_sent
+        )
         if len(numbers) != WIDTH or not all(type(name) is str for name in (method, tool, outcome)):
             raise ValueError("This is not a cell of a tally.")
         folded = method if method in METHODS else OTHER

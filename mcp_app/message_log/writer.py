@@ -201,11 +201,11 @@ def _count_skipped(counted: RollupCells, batch: dict[str, Any], at: float) -> No
 
     The tally counts them by kind. Older processes send only their number.
     """
-    told = cells.read(batch.get("tally", ()))
-    left = batch["skipped"] - sum(cell[cells.COUNT] for _, cell in told)
+    received = cells.read(batch.get("tally", ()))
+    left = batch["skipped"] - sum(cell[cells.COUNT] for _, cell in received)
     if left < 0 or batch["skipped"] > cells.MOST_COUNTED:
         raise ValueError("What a batch tells of what was left out does not add up.")
-    counted.merge(told)
+    counted.merge(received)
     counted.add_unknown(at, left)
 
 

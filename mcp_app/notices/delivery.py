@@ -121,8 +121,8 @@ def _reason(error: Exception) -> str:
 
 
 def _unsent(channel: NotificationChannel, needs: Collection[Attention]) -> list[Attention]:
-    told = set(channel.told)
-    fresh = [need for need in needs if need.kind in channel.kinds and need.key not in told]
+    delivered = set(channel.told)
+    fresh = [need for need in needs if need.kind in channel.kinds and need.key not in delivered]
     return for_person(channel.user, fresh) if fresh else []
 
 

@@ -236,13 +236,13 @@ def _end_live(
     audit_each(actor=actor, action=action, object_kind="connection", details=details)
     replaced = _replaced_by(ended) if stops_calls else []
     numbers = [each.pk for each in ended]
-    told = {
+    ids = {
         "connections": numbers,
         "principals": [principal_key(each) for each in ended],
         "stops": stops_calls,
         "replaced": replaced,
     }
-    transaction.on_commit(lambda: announce("credentials", told))
+    transaction.on_commit(lambda: announce("credentials", ids))
     if not stops_calls:
         return EndedWork()
     transaction.on_commit(lambda: _cancel_background(ended, replaced, actor))

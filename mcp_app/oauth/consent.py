@@ -257,8 +257,8 @@ def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
 
 def _error_parameters(error: OAuth2Error) -> dict[str, str]:
     """Return the parameters of an error response."""
-    told = dict(error.twotuples)
-    return {**told, "error_description": error_descriptions.explained(error.error, error.description)}
+    fields = dict(error.twotuples)
+    return {**fields, "error_description": error_descriptions.explained(error.error, error.description)}
 
 
 def _is_trusted(client: Client) -> bool:

@@ -68,8 +68,8 @@ def register(request: HttpRequest) -> HttpResponse:
     except OperationalError:
         return _away()
     tally.note("oauth_registration", "ok")
-    told = registration.answer(client, secret, metadata.redirect_uris)
-    return JsonResponse(told, status=201, headers=NO_STORE)
+    client_information = registration.answer(client, secret, metadata.redirect_uris)
+    return JsonResponse(client_information, status=201, headers=NO_STORE)
 
 
 def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
@@ -83,7 +83,7 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
     try:
         assertion_auth.fetch_keys(request.POST)
         with transaction.atomic():
-            _, _, told, status = answered(request)
+            _, _, body, status = answered(request)
     except OperationalError:
         return _away()
     except Unavailable as unavailable:
@@ -95,19 +95,19 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
     except ValueError:  # Raised by the library for a request it cannot parse.
         return _error("invalid_request", "The request cannot be read. Percent-encode its form.")
     if status >= 400:
-        told = _explained(told, request.POST.get("grant_type", ""))
+        body = _explained(body, request.POST.get("grant_type", ""))
     basic = request.META.get("HTTP_AUTHORIZATION", "").lower().startswith("basic ")
     if status == 401 and not basic:
         status = 400  # RFC 6749 section 5.2: only requests with an Authorization header get 401.
-    response = HttpResponse(told or b"", status=status, content_type="application/json", headers=NO_STORE)
+    response = HttpResponse(body or b"", status=status, content_type="application/json", headers=NO_STORE)
     if status == 401:
         response["WWW-Authenticate"] = 'Basic realm="oauth"'
     return response
 
 
-def _explained(told: str, grant: str) -> bytes:
+def _explained(body: str, grant: str) -> bytes:
     """Replace the description in the library's error response."""
-    refusal = orjson.loads(told)
+    refusal = orjson.loads(body)
     words = error_descriptions.explained(refusal["error"], refusal.get("error_description"), grant)
     return orjson.dumps({**refusal, "error_description": words})
 

@@ -77,7 +77,7 @@ def server_metadata(request: HttpRequest, door: str = "") -> HttpResponse:
     base = issuer(request)
     signed = announced.signing_machines()
     methods = [*AUTH_METHODS, METHOD] if signed else list(AUTH_METHODS)
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "issuer": base,
         "authorization_endpoint": f"{base}/oauth/authorize",
         "token_endpoint": f"{base}/oauth/token",
@@ -95,10 +95,10 @@ def server_metadata(request: HttpRequest, door: str = "") -> HttpResponse:
         # Publish these members only if a machine signs assertions, because the Python SDK from 1.9.0 to
         # 1.12.3 rejects documents that contain them.
         for endpoint in ("token", "revocation"):
-            told[f"{endpoint}_endpoint_auth_signing_alg_values_supported"] = list(SIGNED_BY)
+            document[f"{endpoint}_endpoint_auth_signing_alg_values_supported"] = list(SIGNED_BY)
     if announced.documents_announced():
-        told["client_id_metadata_document_supported"] = True
+        document["client_id_metadata_document_supported"] = True
     if conf.get().oauth_registration:
-        told["registration_endpoint"] = f"{base}/oauth/register"
+        document["registration_endpoint"] = f"{base}/oauth/register"
     headers = {"Cache-Control": "public, max-age=300", "Vary": "Host"}
-    return JsonResponse(told, headers=headers)
+    return JsonResponse(document, headers=headers)

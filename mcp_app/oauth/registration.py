@@ -174,7 +174,7 @@ def answer(client: Client, secret: str, redirect_uris: Iterable[str]) -> dict[st
     ``redirect_uris`` are those of the current request, because an earlier registration may have used other
     loopback ports.
     """
-    told = {
+    information = {
         "client_id": client.client_id,
         "client_id_issued_at": int(client.created.timestamp()),
         "client_name": client.name,
@@ -183,4 +183,4 @@ def answer(client: Client, secret: str, redirect_uris: Iterable[str]) -> dict[st
         "response_types": ["code"],
         "token_endpoint_auth_method": client.token_auth_method,
     }
-    return {**told, "client_secret": secret, "client_secret_expires_at": 0} if secret else told
+    return {**information, "client_secret": secret, "client_secret_expires_at": 0} if secret else information

@@ -170,11 +170,11 @@ def complete(method: str, result: Wire, meta: Wire) -> Wire:
     A result that already has a ``resultType``, such as a question to the user, is not complete. It gets no
     hints (CACHE-02).
     """
-    told = {**result["_meta"], **meta} if "_meta" in result else meta
+    merged = {**result["_meta"], **meta} if "_meta" in result else meta
     if "resultType" in result:
-        return {**result, "_meta": told}
+        return {**result, "_meta": merged}
     hints = CACHE_HINTS if method in CACHEABLE else {}
-    return {"resultType": "complete", **hints, **result, "_meta": told}
+    return {"resultType": "complete", **hints, **result, "_meta": merged}
 
 
 def message(method: str, params: Wire, version: str) -> Wire | None:

@@ -80,12 +80,12 @@ ANSWERS: Final = {
 
 def refused(code: Code, text: str, retry_after: float = 0.0, **data: Any) -> McpError:
     """Return the error that refuses a call. ``retry_after`` is in seconds, or 0.0 if unknown."""
-    kind, told = ANSWERS[code].error, {**data, MEMBER: code.value}
+    kind, coded = ANSWERS[code].error, {**data, MEMBER: code.value}
     error: McpError
     if retry_after and (kind is TooManyRequests or kind is Unavailable):
-        error = kind(text, data=told, retry_after=retry_after)
+        error = kind(text, data=coded, retry_after=retry_after)
     else:
-        error = kind(text, data=told)
+        error = kind(text, data=coded)
     error.retry_after, error.refusal = retry_after, code.value
     return error
 

@@ -25,8 +25,8 @@ class Clients:
 
     def report(self, exchange: Exchange, user_id: int | None, address: str) -> None:
         """Report the client of a request and its network address, unless it has been reported recently."""
-        told, now = self._reported.get(exchange.record_id), monotonic()
-        if told is not None and now - told < self._again:
+        before, now = self._reported.get(exchange.record_id), monotonic()
+        if before is not None and now - before < self._again:
             return
         if len(self._reported) >= MOST:
             self._reported.clear()

@@ -83,8 +83,8 @@ async def _notify_here(here: list[tuple[asyncio.AbstractEventLoop, Streams]], ur
         # this one was forked.
         async with asyncio.timeout(PATIENCE_SECONDS):
             for loop, streams in here:
-                told = asyncio.run_coroutine_threadsafe(publish_update(streams, uri), loop)
-                await asyncio.wrap_future(told)
+                publishing = asyncio.run_coroutine_threadsafe(publish_update(streams, uri), loop)
+                await asyncio.wrap_future(publishing)
     except (RuntimeError, TimeoutError) as error:
         log.warning("The update of %.200r was not announced: %r", uri, error)
 

@@ -100,8 +100,8 @@ class Subscription:
             return found
         revisions = catalogue.snapshot.revisions
         if revisions is not self._heard:
-            heard, self._heard = self._heard, revisions
-            found += [CHANGED[kind] for kind in self._lists if revisions[kind] != heard[kind]]
+            previous, self._heard = self._heard, revisions
+            found += [CHANGED[kind] for kind in self._lists if revisions[kind] != previous[kind]]
         if self._news:
             news, self._news = self._news, {}
             for (member, name), notice in news.items():
@@ -211,8 +211,8 @@ class Subscriptions:
 
     def _catalogue_changed(self) -> None:
         catalogue = self._process.views.of(EVERYTHING)
-        told, self._revision = self._revision, catalogue.revision
-        for uri in catalogue.snapshot.updated_since(told):
+        known, self._revision = self._revision, catalogue.revision
+        for uri in catalogue.snapshot.updated_since(known):
             self._resource_updated({"uri": uri})
         run_in_turns(Subscription.wake_for_lists, list(self._listening))
 

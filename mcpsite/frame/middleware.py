@@ -61,7 +61,7 @@ def _with(bundle: Bundle, page: str) -> str:
     """
     names = _names(bundle)
     found: set[str] = set()
-    told: dict[str, str] = {}
+    settings: dict[str, str] = {}
     places: list[int] = []
 
     def dropped(match: re.Match[str]) -> str:
@@ -71,7 +71,7 @@ def _with(bundle: Bundle, page: str) -> str:
         found.add(name)
         stem = PurePath(name).stem
         if stem in READING:
-            told.setdefault(stem, unescape(match[1] + match[2]))
+            settings.setdefault(stem, unescape(match[1] + match[2]))
         places.append(match.start())
         return ""
 
@@ -79,12 +79,12 @@ def _with(bundle: Bundle, page: str) -> str:
     if bundle.marker not in found:
         return page
     at = places[0]
-    return rest[:at] + _tag(bundle, told) + rest[at:]
+    return rest[:at] + _tag(bundle, settings) + rest[at:]
 
 
-def _tag(bundle: Bundle, told: dict[str, str]) -> str:
+def _tag(bundle: Bundle, settings: dict[str, str]) -> str:
     address = static(bundle.name)
     if bundle.name.endswith(".css"):
         return format_html('<link rel="stylesheet" href="{}">', address)
-    data = format_html_join("", ' data-{}="{}"', told.items()) if told else ""
+    data = format_html_join("", ' data-{}="{}"', settings.items()) if settings else ""
     return format_html('<script src="{}"{} defer></script>', address, data)

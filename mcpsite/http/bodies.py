@@ -155,8 +155,8 @@ async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
     if scope["path"].startswith("/api/"):
         kind = b"application/problem+json"
         title = HTTPStatus(status).phrase
-        told = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-        content = json.dumps(told, indent=2).encode() + b"\n"
+        problem = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+        content = json.dumps(problem, indent=2).encode() + b"\n"
     elif scope["path"].startswith("/oauth/"):
         kind = b"application/json"
         error = "temporarily_unavailable" if status == 503 else "invalid_request"

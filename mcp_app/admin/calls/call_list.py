@@ -139,8 +139,8 @@ class CallAdmin(LongListAdmin[Call]):
         """Defer large columns, and annotate each call with True if the user may open its session."""
         session = Session.objects.filter(pk=OuterRef("session_id"))
         opens = Exists(session) if self.may_open(request, Session) else Value(value=False)
-        told = {"opens_session": opens, "client_said": STORED_CLIENT}
-        return super().get_queryset(request).defer(*LARGE).annotate(**told)
+        annotations = {"opens_session": opens, "client_said": STORED_CLIENT}
+        return super().get_queryset(request).defer(*LARGE).annotate(**annotations)
 
     def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
         """Return the call with this id, written in any notation, or the calls of the session with this id.

@@ -146,9 +146,9 @@ def lease_text(call: Call) -> str:
 def live(call: Call, after: Position | None = None) -> dict[str, Any]:
     """Return the live data of a call. ``after`` is the position of the last log line that the page shows."""
     try:
-        heard, note = log_page(call.session_id, call.stream, after), ""
+        log, note = log_page(call.session_id, call.stream, after), ""
     except StreamsUnavailable:
-        heard, note = CallLogPage(position=after), AWAY
+        log, note = CallLogPage(position=after), AWAY
     state, tone = state_of(call)
     return {
         "state": state,
@@ -163,13 +163,13 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
         "duration": span(lasted(call)),
         "worker": marked(call.worker) or "–",
         "lease": lease_text(call),
-        "progress": _progress(call, heard.progress),
+        "progress": _progress(call, log.progress),
         "lines": [
             {"level": marked(line.level), "text": marked(line.text)}
-            for line in heard.lines
+            for line in log.lines
             if call.state == State.APPROVAL_NEEDED or not line.text.startswith(WAITING_WORDS)
         ],
-        "after": write_position(heard.position),
+        "after": write_position(log.position),
         "note": note,
     }
 

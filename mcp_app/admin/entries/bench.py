@@ -271,8 +271,8 @@ class BenchAdmin(CallersPages):
 def _texts(names: list[str], items: list[dict[str, Any]]) -> dict[str, Any]:
     properties = {}
     for name, item in zip(names, items, strict=True):
-        told = {word: item[word] for word in ("title", "description") if isinstance(item.get(word), str)}
-        properties[name] = {"type": "string", **told}
+        texts = {word: item[word] for word in ("title", "description") if isinstance(item.get(word), str)}
+        properties[name] = {"type": "string", **texts}
     required = [name for name, item in zip(names, items, strict=True) if item.get("required") is True]
     return {"type": "object", "properties": properties, "required": required}
 
@@ -280,15 +280,15 @@ def _texts(names: list[str], items: list[dict[str, Any]]) -> dict[str, Any]:
 def _hints(entry: Entry) -> list[tuple[str, str]]:
     """Return a tool's annotations as badges, each a text and a tone."""
     annotations = getattr(source_of(entry).base_of(entry) or entry, "annotations", None)
-    told = annotations if isinstance(annotations, dict) else {}
+    given = annotations if isinstance(annotations, dict) else {}
     hints = []
-    if told.get("readOnlyHint") is True:
+    if given.get("readOnlyHint") is True:
         hints.append(("read-only", "good"))
-    elif told.get("destructiveHint") is True:
+    elif given.get("destructiveHint") is True:
         hints.append(("destructive", "bad"))
-    if told.get("idempotentHint") is True:
+    if given.get("idempotentHint") is True:
         hints.append(("idempotent", "plain"))
-    if told.get("openWorldHint") is True:
+    if given.get("openWorldHint") is True:
         hints.append(("uses other systems", "warn"))
     if getattr(entry, "background", False):
         hints.append(("background", "info"))

@@ -198,7 +198,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
 
     def _set_enabled(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
         changed = set_enabled(entries=list(queryset), enabled=enabled, actor=request.user)
-        text = switched(f"{changed} of {len(queryset)}", enabled, told=changed > 0)
+        text = switched(f"{changed} of {len(queryset)}", enabled, notified=changed > 0)
         self.show_undoable(request, text, changed=changed > 0)
 
     @admin.action(description="Duplicate selected", permissions=["copy"])
@@ -270,7 +270,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
             raise PermissionDenied
         enabled = request.POST.get("mcp-enabled") == "1"
         changed = set_enabled(entries=[entry], enabled=enabled, actor=request.user)
-        text = switched(marked(entry), enabled, told=changed > 0)
+        text = switched(marked(entry), enabled, notified=changed > 0)
         if asks_for_json(request):
             entry.refresh_from_db()
             more = {"undo": self.undo_offer(request)} if changed else {}

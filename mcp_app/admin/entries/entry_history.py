@@ -147,17 +147,17 @@ class HistoryPages(ModelAdmin[Any]):
         change = self._change(request, change_id)
         if not self.may_roll_back(request, entry_now(change)):
             raise PermissionDenied
-        told: list[str] = []
+        problems: list[str] = []
         if request.method == "POST":
             try:
                 entry = self._roll_back(request, change)
             except ValidationError as error:
-                told = faults(error)
+                problems = faults(error)
             else:
                 text = f"Rolled back: {marked(revisions.key_of(entry))}. Clients are notified now."
                 self.message_user(request, text, messages.SUCCESS)
                 return HttpResponseRedirect(self.page_url("change", entry))
-        return self._asked(request, change, told)
+        return self._asked(request, change, problems)
 
     def _roll_back(self, request: HttpRequest, change: CatalogueChange) -> Entry:
         seen = request.POST.get("seen", "")
@@ -168,7 +168,7 @@ class HistoryPages(ModelAdmin[Any]):
             seen=int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else None,
         )
 
-    def _asked(self, request: HttpRequest, change: CatalogueChange, told: list[str]) -> HttpResponse:
+    def _asked(self, request: HttpRequest, change: CatalogueChange, problems: list[str]) -> HttpResponse:
         plan: RollBack | None = None
         refused: list[str] = []
         try:
@@ -184,7 +184,7 @@ class HistoryPages(ModelAdmin[Any]):
             "restores": restores,
             "fields": _differences(plan, change) if plan is not None else [],
             "refused": refused,
-            "told": [] if refused else told,
+            "told": [] if refused else problems,
             "why": request.POST.get("why", ""),
             "back_url": reverse(self.url_name("past"), args=[change.pk]),
         }

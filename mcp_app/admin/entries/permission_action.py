@@ -98,9 +98,9 @@ class PermissionAction(SwitchUndo):
     def _publish_all(self, request: HttpRequest, entries: Iterable[Entry], permission: str, why: str) -> None:
         wanted = [(entry, permission) for entry in entries]
         changed = set_permissions(wanted=wanted, actor=request.user, why=why)
-        heard = "Clients are notified now." if changed else "Nothing was changed."
+        effect = "Clients are notified now." if changed else "Nothing was changed."
         who = capfirst(holders_in_words(permission))
-        text = f"{who} can use {self._counted(changed)}. {heard}" if changed else heard
+        text = f"{who} can use {self._counted(changed)}. {effect}" if changed else effect
         self.show_undoable(request, text, changed=changed > 0)
 
     def _draft_all(self, request: HttpRequest, entries: Iterable[Entry], permission: str, why: str) -> None:

@@ -38,10 +38,10 @@ def switch_button(entry: Any, address: str) -> SafeString:
     )
 
 
-def switched(what: str, enabled: bool, *, told: bool) -> str:
+def switched(what: str, enabled: bool, *, notified: bool) -> str:
     """Return the message after a switch. If ``told``, it adds that clients are notified."""
-    heard = "Clients are notified now." if told else "Nothing was changed."
-    return f"{'Enabled' if enabled else 'Disabled'}: {what}. {heard}"
+    effect = "Clients are notified now." if notified else "Nothing was changed."
+    return f"{'Enabled' if enabled else 'Disabled'}: {what}. {effect}"
 
 
 def as_switched(entry: Any, text: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class SwitchUndo(ModelAdmin[Any]):
             return self._not_undone(request, f"Nothing was undone. {marked(' '.join(error.messages))}")
         what = marked(rows[0]) if len(rows) == 1 else f"{len(rows)} {self.opts.verbose_name_plural}"
         restored = f"Who can use {what} is as before. Clients are notified now."
-        text = f"Undone. {switched(what, rows[0].enabled, told=True) if action in SWITCHES else restored}"
+        text = f"Undone. {switched(what, rows[0].enabled, notified=True) if action in SWITCHES else restored}"
         if asks_for_json(request):
             return JsonResponse(as_switched(rows[0], text))
         self.message_user(request, text, messages.SUCCESS)

@@ -123,12 +123,12 @@ def _fitting(text: str, rows: list[Any], names: dict[str, str]) -> Iterator[tupl
 
     At most ``MOST_FOUND`` calls in each state may match by their arguments.
     """
-    of_person, told, said = _ranks(text, names), ArgumentMatches(text), Counter[str]()
+    of_person, matches, said = _ranks(text, names), ArgumentMatches(text), Counter[str]()
     for pk, principal, tool, state, arguments in rows:
         rank = of_person[principal]
         if rank is None and arguments is not None and said[state] < MOST_FOUND:
             # A call that matches only by a secret is not counted, because the limit would reveal the match.
-            rank = MENTIONS if told.is_shown(tool, arguments) else None
+            rank = MENTIONS if matches.is_shown(tool, arguments) else None
             said[state] += rank is not None
         # Matches by tool name are left out. The tool itself is a result, and its calls would hide other
         # results.
@@ -141,8 +141,8 @@ def _open_calls(text: str) -> QuerySet[Any, tuple[Any, ...]]:
 
     Arguments are included only for calls that may match ``text``.
     """
-    told = ArgumentMatches(text)
-    fits = [When(told.named, then=Value("")), When(told.stored, then="arguments")]
+    matches = ArgumentMatches(text)
+    fits = [When(matches.named, then=Value("")), When(matches.stored, then="arguments")]
     asked = Case(*fits[: 2 if len(text) >= LEAST_SAID else 0], output_field=TextField())
     return open_calls(*READ, "state", asked)
 

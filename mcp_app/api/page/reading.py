@@ -59,36 +59,42 @@ def by_tag(document: Document) -> dict[str, list[Operation]]:
     """Group all operations of a document by tag."""
     found: dict[str, list[Operation]] = {}
     for path, methods in document["paths"].items():
-        for method, told in methods.items():
-            found.setdefault(told["tags"][0], []).append(_operation(document, path, method, told))
+        for method, operation in methods.items():
+            found.setdefault(operation["tags"][0], []).append(_operation(document, path, method, operation))
     return found
 
 
-def _operation(document: Document, path: str, method: str, told: Document) -> Operation:
-    bodies = told.get("requestBody", {}).get("content", {})
+def _operation(document: Document, path: str, method: str, operation: Document) -> Operation:
+    bodies = operation.get("requestBody", {}).get("content", {})
     body: Document = next((each.get("schema", {}) for each in bodies.values()), {})
     return Operation(
-        key=told["operationId"],
+        key=operation["operationId"],
         method=method.upper(),
         path=path,
-        title=prose(told.get("summary", "")),
-        text=prose(told.get("description", "")),
-        parameters=tuple(_parameter(document, each) for each in told.get("parameters", ())),
+        title=prose(operation.get("summary", "")),
+        text=prose(operation.get("description", "")),
+        parameters=tuple(_parameter(document, each) for each in operation.get("parameters", ())),
         media=tuple(bodies),
         example=json.dumps(_example(document, body), indent=2) if bodies else "",
         fields=tuple(_fields(document, body, sent=True)),
-        answers=tuple(_answer(document, status, answer) for status, answer in told["responses"].items()),
+        answers=tuple(_answer(document, status, answer) for status, answer in operation["responses"].items()),
     )
 
 
-def _parameter(document: Document, told: Document) -> Field:
-    schema = told["schema"]
+def _parameter(document: Document, parameter: Document) -> Field:
+    schema = parameter["schema"]
     # If the parameter has no default, the page offers to send none of the choices.
-    return _field(document, told["name"], {**schema, **told}, told.get("required", False), told["in"])
+    return _field(
+        document,
+        parameter["name"],
+        {**schema, **parameter},
+        parameter.get("required", False),
+        parameter["in"],
+    )
 
 
-def _answer(document: Document, status: str, told: Document) -> DocumentedResponse:
-    schema: Document = next((each.get("schema", {}) for each in told.get("content", {}).values()), {})
+def _answer(document: Document, status: str, answer: Document) -> DocumentedResponse:
+    schema: Document = next((each.get("schema", {}) for each in answer.get("content", {}).values()), {})
     return DocumentedResponse("refused" if status == "default" else status, tuple(_fields(document, schema)))
 
 
@@ -98,14 +104,14 @@ def _fields(document: Document, schema: Document, sent: bool = False) -> Iterabl
     rows = whole.get("properties", {}).get("results")
     whole = _resolved(document, rows["items"]) if rows else whole
     required = whole.get("required", ())
-    for name, told in whole.get("properties", {}).items():
-        if not (sent and told.get("readOnly")):
-            yield _field(document, name, told, sent and name in required)
+    for name, described in whole.get("properties", {}).items():
+        if not (sent and described.get("readOnly")):
+            yield _field(document, name, described, sent and name in required)
 
 
-def _field(document: Document, name: str, told: Document, required: bool, place: str = "") -> Field:
-    schema = _resolved(document, told.get("schema", told))
-    text = told.get("description", schema.get("description", ""))
+def _field(document: Document, name: str, described: Document, required: bool, place: str = "") -> Field:
+    schema = _resolved(document, described.get("schema", described))
+    text = described.get("description", schema.get("description", ""))
     choices = tuple(str(each) for each in schema.get("enum", ()) if each not in ("", None))
     # The description would repeat the choices, so it is left out.
     return Field(name, _kind(document, schema), required, prose("" if choices else text), choices, place)

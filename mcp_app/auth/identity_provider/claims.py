@@ -62,8 +62,8 @@ def read(payload: Mapping[str, Any], settings: Settings, skew: float) -> Claims:
 
 def _scopes(payload: Mapping[str, Any], given: Mapping[str, str]) -> frozenset[str]:
     """Return the scopes of this server to which the token's scopes correspond."""
-    told = next((payload[name] for name in _SCOPES if name in payload), None)
-    named = frozenset(told.split()) if isinstance(told, str) else _names(told)
+    claimed = next((payload[name] for name in _SCOPES if name in payload), None)
+    named = frozenset(claimed.split()) if isinstance(claimed, str) else _names(claimed)
     if not given:
         return scopes.widened(named.intersection(scopes.ALL))
     held: set[str] = set()

@@ -101,8 +101,8 @@ def _free_name(claims: Claims) -> str:
     field = users._meta.get_field(users.USERNAME_FIELD)
     longest = getattr(field, "max_length", None) or 150
     mark = sha256(f"{claims.issuer}\0{claims.subject}".encode()).hexdigest()[:16]
-    told = users.normalize_username(claims.username)
-    name = _NOT_IN_NAMES.sub("-", told).strip("-")[:longest]
+    wanted = users.normalize_username(claims.username)
+    name = _NOT_IN_NAMES.sub("-", wanted).strip("-")[:longest]
     taken = {f"{users.USERNAME_FIELD}__iexact": name}
     if name and not users._default_manager.filter(**taken).exists():
         return name

@@ -66,13 +66,13 @@ def read(function: Callable[..., Any]) -> Docstring:
 def _sections(lines: list[str]) -> Iterator[_Section]:
     section, place = _Section(), 0
     while place < len(lines):
-        begun = _section_at(lines, place, section)
-        if begun is None:
+        following = _section_at(lines, place, section)
+        if following is None:
             section.lines.append(lines[place])
         else:
             yield section
-            section = begun
-        place += len(begun.heading) if begun and begun.heading else 1
+            section = following
+        place += len(following.heading) if following and following.heading else 1
     yield section
 
 

@@ -83,11 +83,11 @@ def _read(root: Path, manifest: Path) -> Skill:
     if not isinstance(own.content, str):
         raise ImproperlyConfigured(f"{manifest}: it is not text in UTF-8.")
     try:
-        told = frontmatter.read(own.content, folder.name)
+        values = frontmatter.read(own.content, folder.name)
     except ValueError as error:
         raise ImproperlyConfigured(f"{manifest}: {error}.") from None
-    entry = {"uri": own.uri, "frontmatter": told, "resources": [file.manifest_entry() for file in files]}
-    return Skill(own.uri, told, files, entry)
+    entry = {"uri": own.uri, "frontmatter": values, "resources": [file.manifest_entry() for file in files]}
+    return Skill(own.uri, values, files, entry)
 
 
 def _files(folder: Path) -> Iterator[Path]:

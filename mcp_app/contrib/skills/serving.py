@@ -125,12 +125,12 @@ def offer(skills: Skills) -> None:
 
 
 def _offer_file(file: SkillFile, skill: Skill | None) -> None:
-    told = skill.frontmatter if skill is not None else {}
+    matter = skill.frontmatter if skill is not None else {}
 
     @resource(
         file.uri,
-        name=told.get("name") or file.name,
-        description=told.get("description", ""),
+        name=matter.get("name") or file.name,
+        description=matter.get("description", ""),
         mime_type=file.mime_type,
         size=len(file.data),
     )

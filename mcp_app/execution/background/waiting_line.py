@@ -27,9 +27,9 @@ NOTIFIED, LINES = 100, 20
 
 def sweep() -> None:
     """Report their place to calls that have waited for long enough and had no recent report."""
-    told = [each for line in _lines() for each in _due_notices(*line)]
-    if told:
-        connected(lambda streams: _notify_all(streams, told))
+    notices = [each for line in _lines() for each in _due_notices(*line)]
+    if notices:
+        connected(lambda streams: _notify_all(streams, notices))
 
 
 def _lines() -> Iterator[tuple[Any, int]]:
@@ -57,7 +57,7 @@ def _due_notices(calls: Any, number: int) -> list[tuple[Waiting, str]]:
     ]
 
 
-async def _notify_all(streams: Streams, told: list[tuple[Waiting, str]]) -> None:
-    for waiting, words in told:
+async def _notify_all(streams: Streams, notices: list[tuple[Waiting, str]]) -> None:
+    for waiting, words in notices:
         if "progressToken" in waiting.meta:
             await approval.notify(streams, waiting, words)

@@ -80,8 +80,8 @@ class Runner:
         work = self._threads.start(_in_thread, run, function.call, keywords)
         # Remember all running work, because a tool in a thread may read a resource whose code runs in
         # another thread.
-        begun = call.threads
-        call.threads = (*[each for each in begun if not each.done()], work) if begun else (work,)
+        started = call.threads
+        call.threads = (*[each for each in started if not each.done()], work) if started else (work,)
         try:
             return await work.outcome()
         except asyncio.CancelledError:

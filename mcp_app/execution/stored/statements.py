@@ -182,8 +182,8 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
         cursor.execute(sql, values)
         if step and connection.vendor == "postgresql":
             cursor.nextset()
-        told = cursor.fetchone()
-    for name, moment in zip(moments, told, strict=True):
+        returned = cursor.fetchone()
+    for name, moment in zip(moments, returned, strict=True):
         setattr(row, name, None if moment is None else database_clock.moment(moment))
     row.read_at = row.accepted_at
     return row
@@ -210,8 +210,8 @@ def _insert(vendor: str, moments: tuple[str, ...], waits: bool) -> str:
         # Two statements in one message form a transaction. The second sees the rows for which the lock made
         # it wait.
         before = f"{fair_order.LOCK}; " if vendor == "postgresql" else ""
-    values, told = ", ".join(marks.values()), ", ".join(moments)
-    return f"{before}INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({values}) RETURNING {told}"  # noqa: S608
+    values, returned = ", ".join(marks.values()), ", ".join(moments)
+    return f"{before}INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({values}) RETURNING {returned}"  # noqa: S608
 
 
 @cache

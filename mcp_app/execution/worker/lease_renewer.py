@@ -201,8 +201,8 @@ class LeaseRenewer:
             log.error("Call %s (%s) %s and continues in its thread", self.record.id, self.record.tool, why)
             self._gave_up = True
             return
-        told = self._stop_requested or (self.call is not None and self.call.stopped_by == "cancel")
-        if told and not self._lost:
+        was_requested = self._stop_requested or (self.call is not None and self.call.stopped_by == "cancel")
+        if was_requested and not self._lost:
             words = "was cancelled. Its process is ended because its code did not stop."
             log.info("Call %s (%s) %s", self.record.id, self.record.tool, words)
         else:

@@ -129,8 +129,8 @@ def _begin(kind: str, name: str, first: datetime, rate: float) -> datetime:
     times = _calls_since(kind, name, cell).order_by("pk").values_list("at", flat=True)
     minutes = Counter(int(at.timestamp()) // MINUTE * MINUTE for at in times[:MOST_READ])
     # The rate is an average of minutes before the begin, too, so the minutes of the spike are above it.
-    begun = min((minute for minute, calls in minutes.items() if calls >= rate / 2), default=None)
-    return cell if begun is None else datetime.fromtimestamp(begun, UTC)
+    started = min((minute for minute, calls in minutes.items() if calls >= rate / 2), default=None)
+    return cell if started is None else datetime.fromtimestamp(started, UTC)
 
 
 def _calls_since(kind: str, name: str, since: datetime) -> QuerySet[Message]:

@@ -118,7 +118,7 @@ class Endpoints(OpenIDConnectOAuth2Adapter):
     def get_provider(self) -> CompanyProvider:
         """Build the provider from the settings. The library's own method would also read the database."""
         settings = conf.get()
-        told = {
+        config = {
             "server_url": settings.login_issuer,
             "scope": list(settings.login_scopes),
             "oauth_pkce_enabled": True,
@@ -130,7 +130,7 @@ class Endpoints(OpenIDConnectOAuth2Adapter):
             name=settings.login_name or "your company",
             client_id=settings.login_client_id,
             secret=settings.login_client_secret,
-            settings=told,
+            settings=config,
         )
         return CompanyProvider(self.request, app=app)
 

@@ -66,5 +66,5 @@ def revoke(token: str, client: Client) -> None:
         if row is None:
             return
         row.delete()
-        told = {"connection": row.connection_id, "principal": principal_key(row.connection)}
-        transaction.on_commit(lambda: announce("credentials", told))
+        ids = {"connection": row.connection_id, "principal": principal_key(row.connection)}
+        transaction.on_commit(lambda: announce("credentials", ids))

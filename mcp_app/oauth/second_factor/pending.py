@@ -97,14 +97,14 @@ def pending(request: HttpRequest) -> Pending | None:
 
     Returns None after WAIT_SECONDS, after a password change and for a deactivated user.
     """
-    told = request.session.get(WAITING)
-    if not isinstance(told, dict) or told["until"] < time.time():
+    stored = request.session.get(WAITING)
+    if not isinstance(stored, dict) or stored["until"] < time.time():
         return None
     model: Any = get_user_model()
-    user = model._default_manager.filter(pk=told["user"], is_active=True).first()
-    if user is None or not constant_time_compare(user.get_session_auth_hash(), told["password"]):
+    user = model._default_manager.filter(pk=stored["user"], is_active=True).first()
+    if user is None or not constant_time_compare(user.get_session_auth_hash(), stored["password"]):
         return None
-    return Pending(user, told["backend"], told["following"])
+    return Pending(user, stored["backend"], stored["following"])
 
 
 def finish(request: HttpRequest, held: Pending) -> None:

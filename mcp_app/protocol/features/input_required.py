@@ -25,8 +25,8 @@ def result(requests: dict[str, dict[str, Any]], state: str) -> dict[str, Any]:
 
     ``state`` is "" for tasks (STATE-08).
     """
-    told = {"requestState": state} if state else {}
-    return {"resultType": "input_required", "inputRequests": requests, **told}
+    with_state = {"requestState": state} if state else {}
+    return {"resultType": "input_required", "inputRequests": requests, **with_state}
 
 
 def check_key(key: str) -> str:

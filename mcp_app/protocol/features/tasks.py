@@ -64,11 +64,11 @@ class Task:
         return {**self._state(), "ttlMs": self._ttl_ms, "pollIntervalMs": self.poll_ms}
 
     def _state(self) -> dict[str, Any]:
-        told = {"statusMessage": self.message} if self.message else {}
+        status_message = {"statusMessage": self.message} if self.message else {}
         return {
             "taskId": self.id,
             "status": self.status.value,
-            **told,
+            **status_message,
             "createdAt": stamp(self.created_at),
             "lastUpdatedAt": stamp(self.updated_at),
         }

@@ -126,8 +126,10 @@ def mismatch(
             if text is None:
                 return f"The header {header.name} is not validly encoded."
             if not _equal(text, value):
-                where, told = ".".join(header.path), shown(text)
-                return f"The header {header.name} is {told}, but {where} in the body is {shown(value)}."
+                where, header_text = ".".join(header.path), shown(text)
+                return (
+                    f"The header {header.name} is {header_text}, but {where} in the body is {shown(value)}."
+                )
     return None
 
 

@@ -43,11 +43,11 @@ class RedisServerView:
         """Return the duration of one PING on an open connection, in seconds. Raise StreamsUnavailable."""
         try:
             self._client.ping()
-            begun = time.perf_counter()
+            started = time.perf_counter()
             self._client.ping()
         except redis.RedisError as error:
             raise StreamsUnavailable(f"Redis does not answer: {error}") from error
-        return time.perf_counter() - begun
+        return time.perf_counter() - started
 
     def skew(self) -> float:
         """Return by how many seconds the server's clock is ahead of this machine's.

@@ -134,20 +134,20 @@ class Batch:
         The script is sent with the next command, or after ``COMPANY_SECONDS``.
         """
 
-        def told(reply: asyncio.Future[Any]) -> None:
+        def replied(reply: asyncio.Future[Any]) -> None:
             self._telling.discard(reply)
             error = None if reply.cancelled() else reply.exception()
             if isinstance(error, _ScriptMissing):
-                self._post(self.command("EVAL", script.source, len(keys), *keys, *arguments), told)
+                self._post(self.command("EVAL", script.source, len(keys), *keys, *arguments), replied)
             elif error is not None:
                 log.info("A command could not be sent to Redis: %s", error)
 
         packed = pack(("EVALSHA", script.digest, len(keys), *keys, *arguments))
-        self._post(self._put(packed, 0, urgent=False), told)
+        self._post(self._put(packed, 0, urgent=False), replied)
 
-    def _post(self, reply: asyncio.Future[Any], told: Callable[[asyncio.Future[Any]], None]) -> None:
+    def _post(self, reply: asyncio.Future[Any], replied: Callable[[asyncio.Future[Any]], None]) -> None:
         self._telling.add(reply)
-        reply.add_done_callback(told)
+        reply.add_done_callback(replied)
 
     def _put(self, packed: bytes, count: int, *, urgent: bool = True) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()

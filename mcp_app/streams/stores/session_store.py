@@ -72,8 +72,10 @@ class RedisSessions:
         return fields or None
 
     async def update(self, session: str, fields: dict[str, str], broadcast: Broadcast | None = None) -> bool:
-        keys, told = [session_keys(session).session], self._publish_arguments(broadcast)
-        done = await self._batch.script(scripts.UPDATE_SESSION, keys, "", *told, *field_arguments(fields))
+        keys, announced = [session_keys(session).session], self._publish_arguments(broadcast)
+        done = await self._batch.script(
+            scripts.UPDATE_SESSION, keys, "", *announced, *field_arguments(fields)
+        )
         if done < 0:
             raise SessionEnded(_ENDED)
         return bool(done)

@@ -160,8 +160,8 @@ class RedisStorageQuota:
             self._ended_ttl = ttl
         person = person_of(owner)
         self._ended[person] = self._ended.get(person, 0) + 1
-        if (told := self._told.get(person)) is not None:
-            self._told[person] = told[0], told[1] + TOMBSTONE
+        if (known := self._told.get(person)) is not None:
+            self._told[person] = known[0], known[1] + TOMBSTONE
         if self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.send_pending)
 
@@ -236,13 +236,13 @@ def _client(url: str) -> redis.Redis:
 
 
 def account(
-    told: str = "",
+    queried: str = "",
     notes: Mapping[str, tuple[int | str, str, int]] = NO_NOTES,
     ttl: int = 0,
     gone: Sequence[str] = (),
 ) -> list[Argument]:
-    """Return arguments for ``lua/kept.lua``: an owner to query, notes of streams, and deleted streams."""
-    arguments: list[Argument] = [told, SWEEP, len(notes), ttl]
+    """Return arguments for ``lua/kept.lua``: the owner ``queried``, notes of streams, and deleted streams."""
+    arguments: list[Argument] = [queried, SWEEP, len(notes), ttl]
     for stream, (size, owner, offset) in notes.items():
         arguments += stream, size, owner, offset
     return [*arguments, *gone]

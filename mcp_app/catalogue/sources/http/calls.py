@@ -81,8 +81,8 @@ def _cache_seconds(plan: RequestPlan, received: Received) -> float:
     """Return how long an answer may be cached. The server can shorten the time, but not extend it."""
     if len(received.body) > MAX_CACHED_BYTES or received.header("vary").strip() == "*":
         return 0
-    told = received.header("cache-control").lower()
-    directives = {part.strip().partition("=")[0]: part.partition("=")[2] for part in told.split(",")}
+    cache_control = received.header("cache-control").lower()
+    directives = {part.strip().partition("=")[0]: part.partition("=")[2] for part in cache_control.split(",")}
     if directives.keys() & {"no-store", "private", "no-cache"}:
         return 0
     stated = directives.get("max-age", "").strip('" ')
