@@ -33,7 +33,7 @@ HAS_UNFOLD = apps.is_installed("unfold")
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin as SkinAdmin
-    from django.forms import ModelForm, Select, Textarea
+    from django.forms import ModelForm, Select, Textarea, TextInput
 
     FILE_CLASSES: list[str]
 else:
@@ -44,9 +44,11 @@ else:
         from unfold.widgets import FILE_CLASSES
         from unfold.widgets import UnfoldAdminSelectWidget as Select
         from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
+        from unfold.widgets import UnfoldAdminTextInputWidget as TextInput
     else:
         from django.contrib.admin import ModelAdmin as _SkinAdmin
         from django.contrib.admin.widgets import AdminTextareaWidget as Textarea
+        from django.contrib.admin.widgets import AdminTextInputWidget as TextInput
         from django.forms import Select
 
         FILE_CLASSES = []
@@ -71,6 +73,7 @@ __all__ = [
     "ModelForm",
     "ReadOnlyAdmin",
     "Select",
+    "TextInput",
     "Textarea",
 ]
 

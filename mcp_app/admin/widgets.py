@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
 from mcp_app.auth.membership import memberships
 from mcp_app.catalogue.access import EVERYONE
+from mcp_app.catalogue.definitions.tags import tag_of, tags_of
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, parse_json
 from mcp_app.interface.text import marked
 from mcp_app.protocol.scopes import ALL, descriptions_for
@@ -103,6 +104,27 @@ class JsonField(forms.JSONField):
         if isinstance(value, InvalidJSONInput):
             return value
         return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+class TagsField(forms.CharField):
+    """Tags as words that are separated by commas or blanks."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the tags as a sorted list. Capitals and other characters are converted."""
+        if isinstance(value, list):
+            return value
+        words = (super().to_python(value) or "").replace(",", " ").split()
+        if unfit := next((word for word in words if not tag_of(word)), ""):
+            raise ValidationError(f"{marked(unfit)} needs letters a to z or digits.", code="invalid")
+        return tags_of(words)
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return tags as text for the input."""
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Compare as text."""
+        return super().has_changed(self.prepare_value(initial), data)
 
 
 def _permission_choices(current: str) -> list[tuple[str, Any]]:

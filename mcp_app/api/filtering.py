@@ -14,7 +14,9 @@ from rest_framework.request import Request
 
 from mcp_app.api.formats import DateTimeField
 from mcp_app.auth.api_keys import key_states, login_name
+from mcp_app.catalogue.definitions.tags import MAX_TAG
 from mcp_app.catalogue.sources import lookup
+from mcp_app.catalogue.sources.tagged import rows_tagged
 from mcp_app.message_log.triage import ENDED_MUTE, UNRESOLVED
 from mcp_app.models import ApiDocument, Credential, Message, Triage, Upstream
 from mcp_app.protocol.call_state import TERMINAL, State
@@ -58,7 +60,20 @@ def _choice(choices: Any, **more: Any) -> Any:
     return serializers.ChoiceField(required=False, choices=choices, **more)
 
 
-class ToolFilter(serializers.Serializer[Any]):
+class EntryFilter(serializers.Serializer[Any]):
+    """Filters of all kinds of entries."""
+
+    tag = _text(MAX_TAG)
+
+    def narrow(self, rows: Any) -> Any:
+        """Filter entries. The tags are those that clients see."""
+        asked = dict(self.validated_data)
+        tag = asked.pop("tag", "")
+        rows = rows.filter(**asked)
+        return rows.filter(pk__in=rows_tagged(rows.model, tag)) if tag else rows
+
+
+class ToolFilter(EntryFilter):
     """Filters of tools and prompts."""
 
     name = _text(128)
@@ -66,7 +81,7 @@ class ToolFilter(serializers.Serializer[Any]):
     source: Any = _choice(lookup.choices())
 
 
-class ResourceFilter(serializers.Serializer[Any]):
+class ResourceFilter(EntryFilter):
     """Filters of resources."""
 
     uri = _text(500)
@@ -74,7 +89,7 @@ class ResourceFilter(serializers.Serializer[Any]):
     source: Any = _choice(lookup.choices())
 
 
-class TemplateFilter(serializers.Serializer[Any]):
+class TemplateFilter(EntryFilter):
     """Filters of resource templates."""
 
     uri_template = _text(500)

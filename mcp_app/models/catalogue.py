@@ -45,6 +45,13 @@ class EntryRow(EditedRow):
         default=list, blank=True, help_text="List of objects with src, mimeType and sizes."
     )
     meta = models.JSONField(default=dict, blank=True, help_text="Further fields of _meta.")
+    # A database default: processes of the previous version insert rows without this column.
+    tags = models.JSONField(
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="Words that group entries, separated by commas. Toolsets and filters can use them.",
+    )
     position = models.PositiveIntegerField(default=0, help_text="Smaller numbers come first in lists.")
     definition = models.JSONField(default=dict, blank=True, editable=False)
     definition_hash = models.CharField(max_length=64, blank=True, editable=False)

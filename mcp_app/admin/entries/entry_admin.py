@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import object_button
+from mcp_app.admin.base import TextInput, object_button
 from mcp_app.admin.entries.bench import BenchAdmin
 from mcp_app.admin.entries.callers import about_permission, rule_of
 from mcp_app.admin.entries.entry_filters import (
@@ -27,6 +27,7 @@ from mcp_app.admin.entries.entry_filters import (
     MissingFilter,
     RestrictedFilter,
     SourceFilter,
+    TagFilter,
 )
 from mcp_app.admin.entries.entry_history import HistoryPages
 from mcp_app.admin.entries.entry_list import EntryList
@@ -35,7 +36,7 @@ from mcp_app.admin.entries.permission_action import PermissionAction
 from mcp_app.admin.entries.switch import as_switched, asks_for_json, switched
 from mcp_app.admin.entries.transfer import buttons
 from mcp_app.admin.markup import diff
-from mcp_app.admin.widgets import JsonField, PermissionField
+from mcp_app.admin.widgets import JsonField, PermissionField, TagsField
 from mcp_app.auth.permissions import people_permission
 from mcp_app.catalogue.access import obstacle_of
 from mcp_app.catalogue.changes import revisions
@@ -67,6 +68,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
     list_display_links = ("key",)
     list_filter: ClassVar[Any] = (
         SourceFilter,
+        TagFilter,
         EnabledFilter,
         RestrictedFilter,
         DraftFilter,
@@ -126,7 +128,9 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
         return (*kept, *self.definition_fields_of(obj))
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Use the JSON editor for JSON fields, and a choice of existing permissions for the permission."""
+        """Use the JSON editor for JSON fields, words for tags, and a choice of existing permissions."""
+        if db_field.name == "tags":
+            return TagsField(label="Tags", help_text=db_field.help_text, required=False, widget=TextInput())
         if isinstance(db_field, models.JSONField):
             shape = db_field.default if db_field.default in (list, dict) else None
             return JsonField(

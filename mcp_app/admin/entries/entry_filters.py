@@ -10,6 +10,7 @@ from django.http import HttpRequest
 
 from mcp_app.catalogue.sources.lookup import present, rows_stored_as
 from mcp_app.catalogue.sources.preset.source import PRESET
+from mcp_app.catalogue.sources.tagged import tags_by_row
 
 
 class SourceFilter(admin.SimpleListFilter):
@@ -24,6 +25,21 @@ class SourceFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         stored = self.value()
         return queryset.filter(rows_stored_as(stored)) if stored else queryset
+
+
+class TagFilter(admin.SimpleListFilter):
+    """A list filter by tag. It offers the tags of stored entries, from code and from administrators."""
+
+    title, parameter_name = "tag", "tag"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        self._tags = tags_by_row(model_admin.model)
+        return [(tag, tag) for tag in sorted({tag for tags in self._tags.values() for tag in tags})]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        chosen = self.value()
+        found = [pk for pk, tags in self._tags.items() if chosen in tags]
+        return queryset.filter(pk__in=found) if chosen else queryset
 
 
 class YesNoFilter(admin.SimpleListFilter):

@@ -223,6 +223,8 @@ def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
         if overrides:
             return _marked(CHANGED, f"Clear the field to use the text from {origin}.")
         return _marked(f"from {origin}", f"The grey text comes from {origin}.")
+    if name == "tags":
+        stated = ", ".join(stated)
     shown = "the value" if isinstance(stated, list | dict) else marked(stated)
     if overrides:
         return _marked(CHANGED, f"Clear the field to use {shown} from {origin}.")

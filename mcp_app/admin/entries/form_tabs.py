@@ -30,7 +30,7 @@ class FormTab(NamedTuple):
 class TabbedForm(DraftPages):
     """The part of an entry's pages that divides the form into tabs."""
 
-    text_fields: ClassVar[tuple[str, ...]] = ("title", "description")
+    text_fields: ClassVar[tuple[str, ...]] = ("title", "description", "tags")
     access_fields: ClassVar[tuple[str, ...]] = ("enabled", "permission")
     approval_fields: ClassVar[tuple[str, ...]] = ()
     limit_fields: ClassVar[tuple[str, ...]] = ()

@@ -58,6 +58,8 @@ def _shown(name: str) -> Callable[[Entry], SafeString]:
         stated = source.in_force(entry).get(name)
         if name == "description":
             value = block(str(stated))
+        elif name == "tags":
+            value = visible(", ".join(stated or ()))
         else:
             value = json_block(stated) if isinstance(stated, list | dict) else visible(stated)
         return format_html("<div>{} {}</div>", value, badge(f"from {source.origin}"))

@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 
 from mcp_app import conf
 from mcp_app.auth.membership import group_of
+from mcp_app.catalogue.definitions.tags import check_tags
 from mcp_app.catalogue.definitions.tool_limits import (
     COLUMNS,
     MAX_APPROVAL_MINUTES,
@@ -39,6 +40,7 @@ def check(row: Row) -> None:
     errors = _model_errors(row)
     collect(errors, "icons", lambda: check_icons(row.icons))
     collect(errors, "meta", lambda: _check_meta(row.meta))
+    collect(errors, "tags", lambda: check_tags(row.tags))
     collect(errors, "permission", lambda: _check_permission(row.permission))
     collect(errors, "description", lambda: check_length(row.description))
     if isinstance(row, Tool):

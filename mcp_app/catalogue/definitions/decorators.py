@@ -31,7 +31,9 @@ def tool(function: F | None = None, **options: Unpack[ToolKeywords]) -> F | Call
     """Offer a function, sync or async, as a tool.
 
     ``name``, ``title``, ``description``, ``input_schema`` and ``output_schema`` come from the function, its
-    docstring and type hints unless given here. Some clients show ``icons``, ``tags`` and ``meta``.
+    docstring and type hints unless given here. Some clients show ``icons`` and ``meta``.
+    ``tags`` are words that group entries, such as ``("billing",)``.
+
     ``read_only``, ``destructive``, ``idempotent`` and ``open_world`` are hints that clients use for warnings.
     With ``atomic`` a synchronous tool runs in one transaction, which is rolled back if the tool raises.
     ``timeout`` is in seconds, ``calls_per_minute`` counts per caller, ``permission`` is a Django permission.

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, TypeVar
 
 from mcp_app.catalogue.definitions.definition import DefinitionError, Wire
 from mcp_app.catalogue.definitions.signatures import code_path
+from mcp_app.catalogue.definitions.tags import MAX_TAGS, tag_of, tags_of
 from mcp_app.catalogue.definitions.typing_rules import translated
 from mcp_app.protocol.messages import names
 from mcp_app.protocol.messages.icons import check_icon
@@ -113,6 +114,18 @@ def _meta(where: str, options: EntryOptions) -> dict[str, Any]:
         raise DefinitionError(f"{where}: {error}") from error
     if isinstance(options.tags, str):
         raise DefinitionError(f"{where}: tags is a list of words, got the string {options.tags!r}.")
-    if tags := sorted(options.tags):
+    if tags := _tags(where, options.tags):
         meta["tags"] = tags
     return meta
+
+
+def _tags(where: str, given: Iterable[Any]) -> list[str]:
+    """Return sorted tags. Capitals and blanks are converted, because earlier versions allowed them."""
+    texts = list(given)
+    for text in texts:
+        if not (isinstance(text, str) and tag_of(text)):
+            raise DefinitionError(f"{where}: the tag {text!r} needs letters a to z or digits.")
+    tags = tags_of(texts)
+    if len(tags) > MAX_TAGS:
+        raise DefinitionError(f"{where}: {len(tags)} tags are given: use at most {MAX_TAGS}.")
+    return tags

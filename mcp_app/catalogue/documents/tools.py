@@ -12,15 +12,18 @@ from typing import Any, Final
 
 import orjson
 
+from mcp_app.catalogue.definitions.tags import MAX_TAGS, tags_of
 from mcp_app.catalogue.sources.http.openapi.convert import ConvertedTool
 from mcp_app.models import ApiDocument, Draft, Tool
 
 # The members of a request that an operation determines. Administrators choose the others.
 DETERMINED: Final = ("origin", "method", "path", "parameters", "body", "aliases")
 TEXTS: Final = ("title", "description")
+# Parts whose values from administrators stay when the document changes.
+KEPT: Final = (*TEXTS, "tags")
 # The note of a draft begins with this and the document's name.
 UPDATE_OF: Final = "Update of"
-PARTS: Final = (*TEXTS, "request", "input_schema", "annotations")
+PARTS: Final = (*KEPT, "request", "input_schema", "annotations")
 
 
 def tools_of(row: ApiDocument) -> dict[str, Tool]:
@@ -59,6 +62,7 @@ def values_of(row: ApiDocument, tool: ConvertedTool) -> dict[str, Any]:
     return {
         "title": tool.title,
         "description": tool.description,
+        "tags": _tags(tool),
         "request": {**tool.request, "document": {"name": row.name, "parts": digests(parts_of(tool))}},
         "input_schema": tool.input_schema,
         "annotations": tool.annotations,
@@ -70,6 +74,7 @@ def parts_of(tool: ConvertedTool) -> dict[str, Any]:
     return {
         "title": tool.title,
         "description": tool.description,
+        "tags": _tags(tool),
         "request": determined(tool.request),
         "input_schema": tool.input_schema,
         "annotations": tool.annotations,
@@ -81,6 +86,7 @@ def parts_in(tool: Tool) -> dict[str, Any]:
     return {
         "title": tool.title,
         "description": tool.description,
+        "tags": tool.tags,
         "request": determined(request_of(tool)),
         "input_schema": tool.input_schema,
         "annotations": tool.annotations,
@@ -91,7 +97,12 @@ def known_digests(tool: Tool) -> dict[str, str]:
     """Return the digests of a tool's parts as the document had them when they were last accepted."""
     document = request_of(tool).get("document")
     parts = document.get("parts") if isinstance(document, dict) else None
-    return dict(parts) if isinstance(parts, dict) else {}
+    # Earlier versions imported tools without tags.
+    return {"tags": digest([]), **parts} if isinstance(parts, dict) else {}
+
+
+def _tags(tool: ConvertedTool) -> list[str]:
+    return tags_of(tool.tags)[:MAX_TAGS]
 
 
 def determined(request: Mapping[str, Any]) -> dict[str, Any]:

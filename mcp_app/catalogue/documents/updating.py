@@ -13,8 +13,8 @@ from mcp_app.catalogue.changes import drafts, revisions
 from mcp_app.catalogue.documents.importing import reason_of
 from mcp_app.catalogue.documents.storing import converter_of, document_of, newer_of, take_newer
 from mcp_app.catalogue.documents.tools import (
+    KEPT,
     PARTS,
-    TEXTS,
     UPDATE_OF,
     content_type_of,
     determined,
@@ -163,7 +163,7 @@ def _changed(key: str, tool: Tool, converted: ConvertedTool, waits: bool) -> Too
     if not differing:
         return None
     parts = tuple(
-        PartChange(name, old[name], new[name], kept=name in TEXTS and present[name] != known.get(name))
+        PartChange(name, old[name], new[name], kept=name in KEPT and present[name] != known.get(name))
         for name in differing
     )
     values = {each.name: each.new for each in parts if not each.kept and each.name != "request"}

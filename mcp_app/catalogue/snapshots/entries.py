@@ -26,6 +26,7 @@ class Entry:
     wire: Wire
     permission: str
     order: Order
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

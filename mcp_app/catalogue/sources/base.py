@@ -19,7 +19,7 @@ from mcp_app.models import Tool
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
 # Fields that administrators may set on entries of any source, in display order. LIMITS are for tools.
-APPEARANCE: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
+APPEARANCE: Final = ("title", "description", "enabled", "permission", "tags", "position", "icons", "meta")
 LIMITS: Final = tuple(COLUMNS.values())
 _NEVER_CUT: Final = "This has no effect: results of a tool with an output schema are never cut."
 # Own fields that ``Source.identity`` includes in another form.

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_app.catalogue.definitions.definition import Definition, ToolDefinition, Wire
+from mcp_app.catalogue.definitions.tags import tags_in
 from mcp_app.catalogue.definitions.tool_limits import COLUMNS, SWITCHES
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import Row
@@ -27,10 +28,11 @@ _WORDS: Final[dict[str, tuple[str, type]]] = {
 
 
 def texts_of(wire: Any) -> dict[str, Any]:
-    """Return the texts, icons and ``_meta`` of a wire form by column."""
+    """Return the texts, icons, tags and ``_meta`` of a wire form by column."""
     members = wire if isinstance(wire, dict) else {}
     found = {column: (members.get(member), kind) for column, (member, kind) in _WORDS.items()}
-    return {column: value for column, (value, kind) in found.items() if isinstance(value, kind)}
+    texts = {column: value for column, (value, kind) in found.items() if isinstance(value, kind)}
+    return texts | ({"tags": list(tags)} if (tags := tags_in(members.get("_meta"))) else {})
 
 
 def stated(definition: Definition, wire: Any) -> dict[str, Any]:
@@ -44,12 +46,15 @@ def stated(definition: Definition, wire: Any) -> dict[str, Any]:
 def overlaid(beneath: Mapping[str, Any], row: Row) -> dict[str, Any]:
     """Return the effective values: the row's value if it is set, else the value in ``beneath``.
 
-    A switch that is on in ``beneath`` stays on. Members of ``meta`` are merged.
+    A switch that is on in ``beneath`` stays on. Members of ``meta`` are merged, and its ``tags`` are the
+    effective tags.
     """
-    columns = (*_WORDS, "permission", *(COLUMNS.values() if isinstance(row, Tool) else ()))
+    columns = (*_WORDS, "tags", "permission", *(COLUMNS.values() if isinstance(row, Tool) else ()))
     own = {name: getattr(row, name) for name in columns}
     values = {**beneath, **{name: value for name, value in own.items() if value not in UNSET}}
-    values["meta"] = {**beneath.get("meta", {}), **(own["meta"] or {})}
+    meta = {**beneath.get("meta", {}), **(own["meta"] or {})}
+    values["tags"] = list(own["tags"] or tags_in(meta))
+    values["meta"] = {**meta, "tags": values["tags"]} if values["tags"] else meta
     if isinstance(row, Tool):
         values |= {name: bool(beneath.get(name)) or own[name] for name in SWITCHES}
     return values

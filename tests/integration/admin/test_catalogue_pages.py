@@ -31,6 +31,7 @@ from tests.samples.admin_seed import Seed
 COMMON = {
     "title": "",
     "description": "",
+    "tags": "",
     "enabled": "on",
     "permission": "",
     "position": "0",

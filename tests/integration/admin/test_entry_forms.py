@@ -118,3 +118,17 @@ def test_show_all_link_requires_a_filter(root: Client, seeded: Seed) -> None:
     for query, is_filtered in (("", False), ("?p=1", False), ("?q=echo", True), ("?preset=yes", True)):
         listed = root.get(TOOLS + query).context["cl"]
         assert (listed.full_result_count is None) == is_filtered
+
+
+def test_tags_are_words_in_the_form_and_filter_the_list(root: Client, seeded: Seed) -> None:
+    address = page("tool", "change", seeded.echo.pk)
+    data = {"position": "0", "icons": "[]", "permission": "", "enabled": "on"}
+    assert root.post(address, {**data, "tags": "Billing, §"}).context["errors"]
+    assert root.post(address, {**data, "tags": "Billing, weekly report  billing"}).status_code == 302
+    assert Tool.objects.get(pk=seeded.echo.pk).tags == ["billing", "report", "weekly"]
+    assert 'value="billing, report, weekly"' in root.get(address).content.decode()
+    assert filters(root)["tag"] == ["billing", "report", "weekly"]
+    found = [tool.name for tool in root.get(f"{TOOLS}?tag=weekly").context["cl"].result_list]
+    # The preset of the tool inherits the tags.
+    assert found == ["echo", "greet_world"]
+    assert not root.get(f"{TOOLS}?tag=unknown").context["cl"].result_list

@@ -187,3 +187,15 @@ def test_hostile_text_is_returned_escaped_as_json(root: Client, seeded: Seed) ->
         assert not [letter for letter in "\u202e\u2066\x1b\x07\u200b\ufeff\x9b" if letter in text], kind
     hostile = root.get("/api/tools/?source=upstream").json()["results"][0]
     assert hostile["description"] == Tool.objects.get(source="upstream").description
+
+
+def test_tags_are_set_and_filter_lists(root: Client, seeded: Seed) -> None:
+    address = f"/api/tools/{seeded.echo.pk}/"
+    assert send(root, "PATCH", address, {"tags": ["billing"]}).json()["tags"] == ["billing"]
+    # The preset of the tool inherits the tags.
+    found = [each["name"] for each in root.get("/api/tools/?tag=billing").json()["results"]]
+    assert found == ["echo", "greet_world"]
+    for kind in ("tools", "prompts", "resources", "templates"):
+        assert root.get(f"/api/{kind}/?tag=unknown").json()["results"] == []
+    refused = send(root, "PATCH", address, {"tags": ["No Tag"]})
+    assert (refused.status_code, [*refused.json()["errors"]]) == (400, ["tags"])

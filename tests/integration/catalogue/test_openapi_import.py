@@ -329,3 +329,25 @@ def test_content_type_is_chosen_stated_and_kept_by_updates() -> None:
     paths["/notes"]["post"]["summary"] = "Add a note"
     (change,) = newer(row, paths).changes
     assert {part.name for part in change.parts} == {"title", "description"}
+
+
+def test_tools_take_the_tags_of_their_operations_until_an_administrator_changes_them(
+    shop: ApiDocument,
+) -> None:
+    key, tags = "GET /orders", ["Open Orders", "v2"]
+    operation = {**PATHS["/orders"]["get"], "tags": tags}
+    storing.receive_newer(row=shop, data=data({"/orders": {"get": operation}}), actor=None)
+    storing.take_newer(shop)
+    (tool,) = publish(shop, key)
+    assert tool.tags == ["open-orders", "v2"]
+    operation["tags"] = ["v3"]
+    (change,) = newer(shop, {"/orders": {"get": operation}}).changes
+    assert [(part.name, part.new, part.kept) for part in change.parts] == [("tags", ["v3"], False)]
+    services.save_entry(kind=Tool, entry=tool, actor=None, tags=["own"])
+    (change,) = updating.planned(shop).changes
+    assert [(part.name, part.kept) for part in change.parts] == [("tags", True)]
+    # A tool of an earlier version has no digest of its tags.
+    tool.request["document"]["parts"].pop("tags")
+    Tool.objects.filter(pk=tool.pk).update(tags=[], request=tool.request)
+    (change,) = updating.planned(shop).changes
+    assert [(part.name, part.kept) for part in change.parts] == [("tags", False)]

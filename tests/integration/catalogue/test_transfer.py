@@ -80,7 +80,8 @@ def test_export_contains_admin_entries_whole_and_in_order() -> None:
     document = exported()
     assert [entry["name"] for entry in document["tools"]] == ["add", "five", "same"]
     assert list(document["prompts"][1]) == ["name", "source", "enabled", "title", "description", "permission",
-                                            "icons", "meta", "position", "arguments", "template"]  # fmt: skip
+                                            "icons", "meta", "tags", "position", "arguments",
+                                            "template"]  # fmt: skip
     assert document["tools"][1]["preset_of"] == "add"
     assert document["resources"][0]["file"] is None
     assert document["resources"][1]["file"]["name"] == "a_b.tar.gz"
