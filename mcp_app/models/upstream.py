@@ -55,6 +55,16 @@ class Upstream(EditedRow):
         validators=[MinValueValidator(1.0), MaxValueValidator(900.0)],
         help_text="For one request. A timeout of the tool itself comes first.",
     )
+    sampling = models.BooleanField(
+        "relay sampling",
+        default=False,
+        help_text="The server may send prompts to the model of the client.",
+    )
+    roots = models.BooleanField(
+        "relay roots",
+        default=False,
+        help_text="The server may read the folders that the client lists.",
+    )
     enabled = models.BooleanField(default=True, help_text="Off: every call of its tools is refused.")
     title = models.CharField(max_length=200, blank=True, editable=False)
     version = models.CharField("revision", max_length=10, blank=True, editable=False)

@@ -51,10 +51,12 @@ async def post(
     on_event: OnEvent | None = None,
     seconds: float | None = None,
     budget: Budget = BUDGET,
+    idle: Callable[[], float] = lambda: IDLE_SECONDS,
 ) -> Reply:
     """Send a message and return the answer. Raise UpstreamFault if there is none.
 
-    ``on_event`` is awaited for each message before the answer.
+    ``on_event`` is awaited for each message before the answer. ``idle`` returns the time for which the
+    server may be silent within an event stream.
     """
     until = time.monotonic() + (server.seconds if seconds is None else seconds)
     request = Request("POST", server.url, sent.headers, sent.body)
@@ -62,7 +64,7 @@ async def post(
     while True:
         own = await _secrets(server, until)
         try:
-            return await _attempt(server, request, sent, own, until, on_event, budget)
+            return await _attempt(server, request, sent, own, until, on_event, budget, idle)
         except UpstreamFault as fault:
             if fault.kind != Kind.LOGIN or not server.credential:
                 raise
@@ -91,6 +93,7 @@ async def _attempt(
     until: float,
     on_event: OnEvent | None,
     budget: Budget,
+    idle: Callable[[], float],
 ) -> Reply:
     secrets = secret_texts(own)
     cleaned = partial(hidden_bytes, secrets=secrets) if secrets else None
@@ -102,7 +105,7 @@ async def _attempt(
             if answer.status != 200:
                 raise await _refusal(answer, sent)
             reader = AnswerReader(sent.id, budget, cleaned)
-            event = await _answer(answer, reader, on_event, budget)
+            event = await _answer(answer, reader, on_event, budget, idle)
             return Reply(event, answer.header(SESSION_HEADER.lower()))
     except EgressRefused as refused:
         kind = Kind.TOO_LARGE if refused.sent else Kind.BLOCKED
@@ -112,7 +115,11 @@ async def _attempt(
 
 
 async def _answer(
-    answer: Answer, reader: AnswerReader, on_event: OnEvent | None, budget: Budget
+    answer: Answer,
+    reader: AnswerReader,
+    on_event: OnEvent | None,
+    budget: Budget,
+    idle: Callable[[], float],
 ) -> Event | None:
     if answer.content_type == _JSON:
         return await _handled(reader.whole(await answer.read(budget.message_bytes)), on_event)
@@ -123,13 +130,14 @@ async def _answer(
     chunks = answer.chunks()
     last: Event | None = None
     while not reader.done:
+        seconds = idle()
         try:
-            async with asyncio.timeout(IDLE_SECONDS) as idle:
+            async with asyncio.timeout(seconds) as limit:
                 chunk = await anext(chunks, None)
         except TimeoutError:
-            if not idle.expired():
+            if not limit.expired():
                 raise
-            raise UpstreamFault(Kind.TIMEOUT, f"sent nothing for {IDLE_SECONDS:g} seconds.") from None
+            raise UpstreamFault(Kind.TIMEOUT, f"sent nothing for {seconds:g} seconds.") from None
         if chunk is None:
             reader.end()
         else:

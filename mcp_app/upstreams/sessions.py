@@ -1,7 +1,8 @@
 """Handshakes and sessions with other servers, shared by all processes through Redis.
 
-A session belongs to one server and one key, such as a client's session. Every process uses the same session
-for the same key. A server without sessions, as in the modern era, has one handshake for all keys.
+A session belongs to one server and one caller, such as a client's session. Every process uses the same
+session for the same caller. A server without sessions, as in the modern era, has one handshake for all
+callers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from mcp_app.protocol.client.outgoing import Identity, Outgoing, Peer
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.streams.blocking import shared_values
 from mcp_app.upstreams import connection
+from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
 
 HANDSHAKE_SECONDS: Final = 20.0
@@ -65,40 +67,40 @@ def next_id() -> str:
     return f"{_process[1]}-{next(_numbers)}"
 
 
-def identity() -> Identity:
-    """Return the client that other servers see. It declares no capabilities."""
+def identity(caller: Caller) -> Identity:
+    """Return the client that other servers see, with the capabilities of the caller."""
     server = conf.get().server
-    return Identity({"name": server.name, "version": server.version})
+    return Identity({"name": server.name, "version": server.version}, caller.capabilities)
 
 
-async def opened(server: UpstreamServer, key: str) -> Peer:
-    """Return the server after its handshake, in the session of ``key``. Raise UpstreamFault."""
-    for name in (_modern(server), _legacy(server, key)):
+async def opened(server: UpstreamServer, caller: Caller) -> Peer:
+    """Return the server after its handshake, in the session of the caller. Raise UpstreamFault."""
+    for name in (_modern(server), _legacy(server, caller)):
         if (found := _kept.get(name)) is not None and _is_fresh(found, server):
             await _touch(name, found)
             return found.peer
     tasks = _opening.setdefault(asyncio.get_running_loop(), {})
-    name = _legacy(server, key)
+    name = _legacy(server, caller)
     task = tasks.get(name)
     if task is None:
-        task = tasks[name] = asyncio.create_task(_open(server, key))
+        task = tasks[name] = asyncio.create_task(_open(server, caller))
         task.add_done_callback(partial(_opened, tasks, name))
     # The handshake is shared, so the end of one caller does not end it.
     return await asyncio.shield(task)
 
 
-async def end(server: UpstreamServer, key: str) -> None:
-    """End the session of a key, if there is one."""
-    name = _legacy(server, key)
+async def end(server: UpstreamServer, caller: Caller) -> None:
+    """End the session of a caller, if there is one."""
+    name = _legacy(server, caller)
     found = _kept.pop(name, None)
     if found is not None:
         await asyncio.to_thread(shared_values.drop, name)
         await _delete(server, found.peer)
 
 
-async def forget(server: UpstreamServer, key: str, peer: Peer) -> None:
+async def forget(server: UpstreamServer, caller: Caller, peer: Peer) -> None:
     """Drop a handshake that the server no longer accepts, unless another process has replaced it."""
-    name = _modern(server) if peer.is_modern else _legacy(server, key)
+    name = _modern(server) if peer.is_modern else _legacy(server, caller)
     if (found := _kept.get(name)) is not None and found.peer == peer:
         del _kept[name]
     if await asyncio.to_thread(_read, name) == peer:
@@ -111,9 +113,9 @@ def _opened(tasks: dict[str, asyncio.Task[Peer]], name: str, task: asyncio.Task[
         task.exception()  # It is raised to those who wait, and they may all have been cancelled.
 
 
-async def _open(server: UpstreamServer, key: str) -> Peer:
+async def _open(server: UpstreamServer, caller: Caller) -> Peer:
     until = time.monotonic() + HANDSHAKE_SECONDS
-    names = (_modern(server), _legacy(server, key))
+    names = (_modern(server), _legacy(server, caller))
     lock, holder = f"upstream-open/{names[1]}", os.urandom(8).hex()
     while True:
         for name in names:
@@ -126,7 +128,7 @@ async def _open(server: UpstreamServer, key: str) -> Peer:
             raise UpstreamFault(Kind.TIMEOUT, "did not open a session in time.", sent=False)
         await asyncio.sleep(0.05)
     try:
-        peer = await _handshake(server)
+        peer = await _handshake(server, identity(caller))
         name = names[0] if peer.is_modern else names[1]
         _keep(server, name, peer)
         await asyncio.to_thread(_write, name, peer)
@@ -135,8 +137,7 @@ async def _open(server: UpstreamServer, key: str) -> Peer:
         await asyncio.to_thread(shared_values.release, lock, holder)
 
 
-async def _handshake(server: UpstreamServer) -> Peer:
-    who = identity()
+async def _handshake(server: UpstreamServer, who: Identity) -> Peer:
     is_probed = server.era == "modern" or (server.era == "auto" and not await _is_known_as_legacy(server))
     if is_probed:
         try:
@@ -189,8 +190,8 @@ def _modern(server: UpstreamServer) -> str:
     return f"upstream-modern/{server.key}"
 
 
-def _legacy(server: UpstreamServer, key: str) -> str:
-    return f"upstream-session/{server.key}/{hashlib.sha256(key.encode()).hexdigest()}"
+def _legacy(server: UpstreamServer, caller: Caller) -> str:
+    return f"upstream-session/{server.key}/{hashlib.sha256(caller.session.encode()).hexdigest()}"
 
 
 def _read(name: str) -> Peer | None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from signal import SIGKILL
+from typing import Any
 
 import pytest
 
+from tests.clients.modern import Modern
 from tests.clients.raw_http import Mcp
+from tests.servers.asking_server import Asker, asking_server
 from tests.servers.live import LiveServer, eventually
 from tests.servers.sdk_server import SdkServer, sdk_server
 
@@ -17,12 +21,24 @@ from mcp_app.catalogue.upstreams import importing, refreshing, storing
 row = storing.save_upstream(actor=None, name="crm", url={url!r}, era="legacy")
 refreshing.refresh(upstream=row, actor=None)
 row.refresh_from_db()
-tools = ["search", "steps", "counter", "wait"]
+tools = ["search", "steps", "counter", "wait", "greet"]
 done = importing.import_tools(upstream=row, tools=tools, actor=None, publish=True)
 assert not done.skipped, done.skipped
 from mcp_app.models import Tool
 for name in ("crm_steps", "crm_wait"):
     services.update_entry(entry=Tool.objects.get(name=name), actor=None, background=True)
+for name, era in (("later", "legacy"), ("new", "modern")):
+    row = storing.save_upstream(actor=None, name=name, url={url!r}, era=era)
+    refreshing.refresh(upstream=row, actor=None)
+    row.refresh_from_db()
+    done = importing.import_tools(upstream=row, tools=["greet"], actor=None, publish=True)
+    assert not done.skipped, done.skipped
+services.update_entry(entry=Tool.objects.get(name="later_greet"), actor=None, background=True)
+row = storing.save_upstream(actor=None, name="asker", url={asker!r}, era="legacy")
+refreshing.refresh(upstream=row, actor=None)
+row.refresh_from_db()
+done = importing.import_tools(upstream=row, tools=["ask"], actor=None, publish=True)
+assert not done.skipped, done.skipped
 """
 
 
@@ -33,15 +49,22 @@ def site() -> Iterator[SdkServer]:
 
 
 @pytest.fixture(scope="module")
-def live(site: SdkServer) -> Iterator[LiveServer]:
+def asker() -> Iterator[Asker]:
+    found = Asker()
+    with asking_server(found):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def live(site: SdkServer, asker: Asker) -> Iterator[LiveServer]:
     with LiveServer(2, worker=True, env={"DEMO": "off", "EGRESS_ALLOW": "127.0.0.0/8"}) as server:
-        server.shell(ADD.format(url=site.url))
+        server.shell(ADD.format(url=site.url, asker=asker.url))
         yield server
 
 
-def opened(live: LiveServer, process: int = 0) -> Mcp:
+def opened(live: LiveServer, process: int = 0, capabilities: dict[str, Any] | None = None) -> Mcp:
     client = live.mcp(process)
-    client.initialize()
+    client.initialize(capabilities=capabilities)
     eventually(lambda: "crm_search" in str(client.call("tools/list")), what="the new tools")
     return client
 
@@ -73,3 +96,99 @@ def test_processes_use_one_session_for_a_client(live: LiveServer) -> None:
         answers = [client.tool("crm_counter") for _ in range(2) for clients in at for client in clients]
         counts = [answer["result"]["content"][0]["text"] for answer in answers]
     assert counts == ["1", "1", "2", "2", "3", "3", "4", "4"]
+
+
+# Questions.
+
+FORMS: dict[str, Any] = {"elicitation": {"form": {}}}
+TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+
+
+def filled(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the answers to questions for a name and a greeting."""
+    texts = {
+        key: "Hello" if "greeting" in each["params"]["message"] else "Ada" for key, each in asked.items()
+    }
+    return {key: {"action": "accept", "content": {"text": text}} for key, text in texts.items()}
+
+
+def round_of(live: LiveServer, process: int, tool: str, result: dict[str, Any] | None = None) -> Any:
+    """Call a tool, or answer the questions of its last result, at one process."""
+    params: dict[str, Any] = {"name": tool, "arguments": {}}
+    if result is not None:
+        params |= {"inputResponses": filled(result["inputRequests"]), "requestState": result["requestState"]}
+    with closing(Modern.at(live.ports[process], capabilities=FORMS)) as client:
+        return client.post("tools/call", params).json()["result"]
+
+
+@pytest.mark.requirement("INT-64")
+@pytest.mark.parametrize("tool", ["crm_greet", "new_greet"])
+def test_answers_at_another_process_continue_the_call(live: LiveServer, tool: str) -> None:
+    first = round_of(live, 0, tool)
+    second = round_of(live, 1, tool, first)
+    assert [*second["inputRequests"]] != [*first["inputRequests"]]
+    assert round_of(live, 0, tool, second)["content"][0]["text"] == "Hello, Ada"
+
+
+@pytest.mark.requirement("INT-64")
+def test_background_task_asks_between_its_runs(live: LiveServer) -> None:
+    with closing(Modern.at(live.ports[0], capabilities={**FORMS, **TASKS})) as client:
+        task = client.post("tools/call", {"name": "later_greet", "arguments": {}}).json()["result"]["taskId"]
+
+        def state() -> Any:
+            return client.post("tasks/get", {"taskId": task}).json()["result"]
+
+        for _ in range(2):
+            eventually(lambda: state()["status"] == "input_required", 30, "the question")
+            answers = {"taskId": task, "inputResponses": filled(state()["inputRequests"])}
+            assert "result" in client.post("tasks/update", answers).json()
+        eventually(lambda: state()["status"] == "completed", 30, "the end of the task")
+        assert state()["result"]["content"][0]["text"] == "Hello, Ada"
+
+
+@pytest.mark.requirement("INT-64")
+def test_background_call_asks_a_legacy_client_from_the_worker(live: LiveServer) -> None:
+    with ExitStack() as stack:
+        client = stack.enter_context(closing(opened(live, capabilities=FORMS)))
+        other = stack.enter_context(closing(client.via(live.ports[1])))
+        stream = stack.enter_context(client.open_call("tools/call", {"name": "later_greet", "arguments": {}}))
+        for text in ("Ada", "Hello"):
+            question = stream.message()
+            other.respond(question["id"], {"action": "accept", "content": {"text": text}})
+        assert stream.message()["result"]["content"][0]["text"] == "Hello, Ada"
+
+
+@pytest.mark.requirement("INT-71")
+def test_server_that_ends_during_a_question_is_named_at_once(live: LiveServer, asker: Asker) -> None:
+    params = {"name": "asker_ask", "arguments": {}}
+    with (
+        closing(opened(live, capabilities=FORMS)) as client,
+        client.open_call("tools/call", params) as stream,
+    ):
+        question = stream.message()
+        asker.cut()
+        withdrawn, last = stream.messages()
+    assert withdrawn["params"]["requestId"] == question["id"]
+    assert last["result"]["content"][0]["text"].startswith("The server asker ended its answer")
+
+
+def test_withdrawn_question_is_withdrawn_at_the_client(live: LiveServer, asker: Asker) -> None:
+    params = {"name": "asker_ask", "arguments": {}}
+    with (
+        closing(opened(live, capabilities=FORMS)) as client,
+        client.open_call("tools/call", params) as stream,
+    ):
+        question = stream.message()
+        asker.withdraw("Never mind")
+        withdrawn, last = stream.messages()
+    assert withdrawn["params"]["requestId"] == question["id"]
+    assert last["result"]["content"][0]["text"] == "Never mind"
+
+
+@pytest.mark.requirement("INT-71")
+def test_killed_process_loses_only_questions_of_open_streams(live: LiveServer) -> None:
+    asked = {tool: round_of(live, 0, tool) for tool in ("asker_ask", "new_greet")}
+    live.restart(0, SIGKILL)
+    lost = round_of(live, 1, "asker_ask", asked["asker_ask"])
+    assert "The server asker no longer waits for the answer" in lost["content"][0]["text"]
+    assert round_of(live, 1, "new_greet", asked["new_greet"])["inputRequests"]

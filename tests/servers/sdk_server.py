@@ -7,10 +7,31 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from pydantic import BaseModel
+
+
+class Line(BaseModel):
+    """A form with one field."""
+
+    text: str
+
+
+def name_of() -> Elicit[Line]:
+    return Elicit("Your name?", Line)
+
+
+def greeting_of(name: Annotated[Line, Resolve(name_of)]) -> Elicit[Line]:
+    return Elicit(f"{name.text}, your greeting?", Line)
+
+
+def greet(name: Annotated[Line, Resolve(name_of)], greeting: Annotated[Line, Resolve(greeting_of)]) -> str:
+    """Ask for a name, then for a greeting."""
+    return f"{greeting.text}, {name.text}"
 
 
 class SdkServer:
@@ -28,6 +49,7 @@ class SdkServer:
         self.mcp.add_tool(self.wait, name="wait")
         self.mcp.add_tool(self.failing, name="failing")
         self.mcp.add_tool(self.secret, name="echo.secret")
+        self.mcp.add_tool(greet)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

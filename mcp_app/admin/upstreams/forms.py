@@ -56,6 +56,8 @@ class UpstreamForm(forms.Form):
         widget=forms.NumberInput({"class": "mcp-input"}),
         help_text=_help("timeout_seconds"),
     )
+    sampling = forms.BooleanField(label="Relay sampling", required=False, help_text=_help("sampling"))
+    roots = forms.BooleanField(label="Relay roots", required=False, help_text=_help("roots"))
     enabled = forms.BooleanField(required=False, initial=True, help_text=_help("enabled"))
 
     def __init__(self, request: HttpRequest, row: Upstream | None = None) -> None:

@@ -63,6 +63,8 @@ class UpstreamInput(InputSerializer):
     era = serializers.ChoiceField(choices=Upstream.Era.choices, required=False)
     isolation = serializers.ChoiceField(choices=Upstream.Isolation.choices, required=False)
     timeout_seconds = serializers.FloatField(required=False, min_value=1, max_value=900)
+    sampling = serializers.BooleanField(required=False, help_text="Relay prompts to models of clients.")
+    roots = serializers.BooleanField(required=False, help_text="Relay requests for folders of clients.")
     enabled = serializers.BooleanField(required=False)
 
 

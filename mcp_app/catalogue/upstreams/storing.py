@@ -23,7 +23,7 @@ from mcp_app.models import Upstream, audit
 from mcp_app.models.audit import stored_user
 
 FIELDS: Final = (
-    "url", "prefix", "credential", "era", "isolation", "timeout_seconds", "enabled",
+    "url", "prefix", "credential", "era", "isolation", "timeout_seconds", "sampling", "roots", "enabled",
 )  # fmt: skip
 _URL_STAYS: Final = (
     "The address cannot be changed while the server has tools, because they were approved for it. "

@@ -27,6 +27,7 @@ from mcp_app.execution.questions import questions
 from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.questions.message_result import CreateMessageResult
 from mcp_app.execution.questions.questions import Answer, Question
+from mcp_app.execution.questions.relayed import relayed
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities, declared_extensions
 from mcp_app.protocol.features.input_required import METHODS, is_answer
@@ -299,6 +300,18 @@ class Context:
             with self._effect():
                 self._inputs.store_result(key, jsonable(await function()), single_use=single_use)
         return deepcopy(self._inputs.done[key])
+
+    async def arelay(self, method: str, params: Mapping[str, Any], *, key: str) -> dict[str, Any]:
+        """Ask a question of another server, and return the client's result as it is sent on the wire.
+
+        Raise CannotAsk and ToolError as ``aelicit`` does, and ValueError for an invalid question.
+        """
+        return await self._ask(relayed(method, params), key)
+
+    @property
+    def suspended(self) -> bool:
+        """True if this run ends with questions, and another run continues with the answers."""
+        return self._call.suspended
 
     async def aread_resource(self, uri: str) -> dict[str, Any]:
         """Read a resource of this server with the caller's rights. Return the ``resources/read`` result."""

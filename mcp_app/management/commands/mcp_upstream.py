@@ -31,6 +31,8 @@ class Command(BaseCommand):
         add.add_argument("--era", choices=Upstream.Era.values, default=Upstream.Era.AUTO)
         add.add_argument("--isolation", choices=Upstream.Isolation.values, default=Upstream.Isolation.SESSION)
         add.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS")
+        add.add_argument("--sampling", action="store_true", help="relay its prompts to models of clients")
+        add.add_argument("--roots", action="store_true", help="relay its requests for folders of clients")
         add.add_argument(
             "--tool", dest="tools", action="append", default=[], metavar="PATTERN",
             help="such as search or list_*; may be repeated; default: all",
@@ -56,7 +58,7 @@ class Command(BaseCommand):
 
     def _add(self, options: dict[str, Any]) -> None:
         actor = actor_named(options["actor"])
-        names = ("prefix", "credential", "era", "isolation", "url")
+        names = ("prefix", "credential", "era", "isolation", "url", "sampling", "roots")
         values = {name: options[name] for name in names}
         row = storing.save_upstream(
             actor=actor, name=options["name"], timeout_seconds=options["timeout"], **values

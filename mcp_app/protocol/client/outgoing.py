@@ -125,6 +125,11 @@ def answered(peer: Peer, number: jsonrpc.Id, result: Mapping[str, Any]) -> Outgo
     return Outgoing(jsonrpc.encode_result(number, dict(result)), _headers(peer))
 
 
+def answer(peer: Peer, number: jsonrpc.Id, answer: Mapping[str, Any]) -> Outgoing:
+    """Return the answer to a request of a legacy server. It has a ``result`` or an ``error``."""
+    return Outgoing(jsonrpc.encode({"jsonrpc": "2.0", "id": number, **answer}), _headers(peer))
+
+
 def declined(peer: Peer, number: jsonrpc.Id, method: str) -> Outgoing:
     """Return the error for a request of a legacy server that this client does not support."""
     error = {"code": -32601, "message": f"This client does not support {method[:128]}."}

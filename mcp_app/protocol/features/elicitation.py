@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 _COMMON: Final = frozenset(("type", "title", "description", "default"))
-_KEYWORDS: Final[dict[str, frozenset[str]]] = {
+KEYWORDS: Final[dict[str, frozenset[str]]] = {
     "string": _COMMON | {"minLength", "maxLength", "format", "enum", "enumNames", "oneOf"},
     "number": _COMMON | {"minimum", "maximum"},
     "integer": _COMMON | {"minimum", "maximum"},
@@ -87,9 +87,9 @@ def _is_secret(text: str) -> bool:
 
 def _check_member(name: str, member: Any) -> None:
     kind = member.get("type") if isinstance(member, dict) else None
-    if not isinstance(kind, str) or kind not in _KEYWORDS:
+    if not isinstance(kind, str) or kind not in KEYWORDS:
         raise ValueError(f"The form member {name!r} must be a string, number, integer, boolean or a choice.")
-    if unknown := sorted(member.keys() - _KEYWORDS[kind]):
+    if unknown := sorted(member.keys() - KEYWORDS[kind]):
         raise ValueError(
             f"The form member {name!r} of type {kind} cannot use {', '.join(map(repr, unknown))}."
         )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from mcp_app.protocol.errors import InvalidAnswer
 
-_OPTIONS: Final = {
+OPTIONS: Final = {
     "system_prompt": "systemPrompt",
     "model_preferences": "modelPreferences",
     "include_context": "includeContext",
@@ -41,10 +41,10 @@ def build_params(messages: str | list[dict[str, Any]], *, max_tokens: int, **opt
     check_messages(messages)
     params: dict[str, Any] = {"messages": messages, "maxTokens": max_tokens}
     for name, value in options.items():
-        if name not in _OPTIONS:
-            raise ValueError(f"Sampling has no option {name!r}: use {', '.join(_OPTIONS)}.")
+        if name not in OPTIONS:
+            raise ValueError(f"Sampling has no option {name!r}: use {', '.join(OPTIONS)}.")
         if value is not None:
-            params[_OPTIONS[name]] = value
+            params[OPTIONS[name]] = value
     _check_options(params)
     return params
 

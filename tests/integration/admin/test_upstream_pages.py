@@ -194,7 +194,7 @@ def test_api_adds_reads_imports_and_deletes(admin_client: Client, site: SdkServe
     made = admin_client.post("/api/upstreams/", {"name": "crm", "url": site.url}, content_type=kind)
     assert (made.status_code, made.json()["tools"]) == (201, [])
     read = admin_client.post("/api/upstreams/crm/refresh/", content_type=kind)
-    assert read.json()["tools"] == 6
+    assert read.json()["tools"] == 7
     done = admin_client.post("/api/upstreams/crm/tools/", {"tools": ["search", "x"]}, content_type=kind)
     assert (done.json()["drafts"], [*done.json()["skipped"]]) == (["crm_search"], ["x"])
     changed = admin_client.patch("/api/upstreams/crm/", {"enabled": False}, content_type=kind)

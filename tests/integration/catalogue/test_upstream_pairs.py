@@ -16,10 +16,11 @@ from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.models import Upstream
-from mcp_app.protocol.versions import SERVED
+from mcp_app.protocol.versions import SERVED, V2025_06_18, V2025_11_25, V2026_07_28
 from mcp_app.streams.gateway import Streams
 from mcp_app.testing import Client
-from mcp_app.upstreams import client, health, sessions
+from mcp_app.testing.answers import RequestError
+from mcp_app.upstreams import client, health, open_calls, sessions
 from tests.servers.asgi_site import served
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.transports.streamable_http.asgi import LOOPBACK, Server
@@ -40,6 +41,36 @@ async def failing() -> str:
     raise ToolError("Not today.")
 
 
+async def greet(ctx: Context) -> str:
+    """Ask for a name, then for an age."""
+    name = await ctx.aelicit("Your name?", str)
+    if not name:
+        return name.action
+    age = await ctx.aelicit(f"{name.value}, your age?", int)
+    return f"{name.value} is {age.value}"
+
+
+async def together(ctx: Context) -> str:
+    """Ask two questions at once."""
+    found = await asyncio.gather(ctx.aelicit("First?", str), ctx.aelicit("Second?", str))
+    return " and ".join(answer.value for answer in found)
+
+
+async def consent(ctx: Context) -> str:
+    """Ask the user to open a page."""
+    return (await ctx.aelicit_url("Allow it.", "https://example.com/allow", "7")).action
+
+
+async def think(ctx: Context) -> str:
+    """Ask the model."""
+    return (await ctx.asample("Why?", max_tokens=9)).text
+
+
+async def folders(ctx: Context) -> str:
+    """Ask for the roots."""
+    return ", ".join(root["uri"] for root in await ctx.aroots())
+
+
 class Apart:
     """Views of a catalogue of their own, beside that of the process."""
 
@@ -48,6 +79,9 @@ class Apart:
 
     def of(self, permissions: Any, path: str = "/mcp") -> CatalogueView:
         return CatalogueView(self._catalogue, permissions, self.server)
+
+
+ASKING: list[Any] = [greet, together, consent, think, folders]
 
 
 class Behind:
@@ -73,7 +107,7 @@ class Behind:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        functions: list[Any] = [steps, failing]
+        functions: list[Any] = [steps, failing, *ASKING]
         entries = [tool_entry(each, number) for number, each in enumerate(functions, 1)]
         catalogue = Catalogue(revision=5, revisions=dict.fromkeys(KINDS, 5), tools=entries)
         async with AsyncExitStack() as stack:
@@ -102,6 +136,7 @@ def fresh(settings: Any) -> Iterator[None]:
     kept: Any
     for kept in (sessions._kept, sessions._legacy_until, client._breakers, health._reported, known._kept):
         kept.clear()
+    assert not open_calls._parked
 
 
 @pytest.mark.requirement("INT-63")
@@ -127,3 +162,63 @@ async def call(version: str, reports: list[Any]) -> tuple[Any, Any, Any]:
         result = await ours.call_tool("other_steps", {"number": 3}, on_progress=reports.append)
         failed = await ours.call_tool("other_failing")
         return [*ours.notifications], result, failed
+
+
+def add(behind: Behind, theirs: str, *tools: str, **values: Any) -> Upstream:
+    row = storing.save_upstream(actor=None, name="other", url=behind.urls[theirs], **values)
+    refreshing.refresh(upstream=row, actor=None)
+    row = Upstream.objects.get()
+    done = importing.import_tools(upstream=row, tools=tools, actor=None, publish=True)
+    assert done.skipped == {}
+    return row
+
+
+async def ask(version: str, tool: str, **answers: Any) -> str:
+    async with Client(stored=True, version=version, **answers) as ours:
+        try:
+            result = await ours.call_tool(f"other_{tool}")
+        except RequestError as error:
+            return error.message
+        return str(result["content"][0]["text"])
+
+
+@pytest.mark.requirement("INT-64")
+@pytest.mark.parametrize("theirs", SERVED)
+def test_questions_pass_between_each_pair_of_revisions(behind: Behind, theirs: str) -> None:
+    add(behind, theirs, "greet", "together", "consent", "think", "folders", sampling=True, roots=True)
+    asked: list[str] = []
+
+    def fill(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params["message"])
+        return {"value": 7 if "age" in params["message"] else params["message"]}
+
+    def agree(params: dict[str, Any]) -> str:
+        # Ids of two servers must not collide.
+        assert params.get("elicitationId", "other:").startswith("other:")
+        return "accept"
+
+    for ours in SERVED:
+        asks = min(ours, theirs) >= V2025_06_18
+        told = asyncio.run(ask(ours, "greet", elicit=fill))
+        assert told == ("other asks: Your name? is 7" if asks else told), ours
+        assert asked == (["other asks: Your name?", "other asks: other asks: Your name?, your age?"] * asks)
+        asked.clear()
+        told = asyncio.run(ask(ours, "together", elicit=fill))
+        assert told == ("other asks: First? and other asks: Second?" if asks else told), ours
+        assert sorted(asked) == ["other asks: First?", "other asks: Second?"] * asks
+        asked.clear()
+        told = asyncio.run(ask(ours, "consent", elicit=agree))
+        assert told == ("accept" if min(ours, theirs) >= V2025_11_25 else told), ours
+        assert asyncio.run(ask(ours, "think", sample="Because.")) == "Because.", ours
+        assert asyncio.run(ask(ours, "folders", roots=["file:///a"])) == "file:///a", ours
+
+
+@pytest.mark.requirement("INT-64")
+@pytest.mark.parametrize("theirs", [V2025_11_25, V2026_07_28])
+@pytest.mark.parametrize("ours", [V2025_11_25, V2026_07_28])
+def test_declined_question_is_declined_at_the_server(behind: Behind, theirs: str, ours: str) -> None:
+    add(behind, theirs, "greet", "think", "folders")
+    assert asyncio.run(ask(ours, "greet", elicit="decline")) == "decline"
+    for tool in ("think", "folders"):
+        told = asyncio.run(ask(ours, tool, elicit={}, sample="Because.", roots=["file:///a"]))
+        assert "did not declare" in told, tool

@@ -75,7 +75,15 @@ def call(name: str, arguments: dict[str, Any] | None = None, **options: Any) -> 
 
 def test_listing_is_stored_and_shown_to_administrators_only(crm: Upstream) -> None:
     assert (crm.title, crm.prefix, crm.version) == ("CRM", "crm", SERVED[0])
-    assert [*refreshing.listed_tools(crm)] == ["search", "steps", "counter", "wait", "failing", "echo.secret"]
+    assert [*refreshing.listed_tools(crm)] == [
+        "search",
+        "steps",
+        "counter",
+        "wait",
+        "failing",
+        "echo.secret",
+        "greet",
+    ]
     assert refreshing.instructions_of(crm) == "Search before you answer."
     assert not Tool.objects.filter(name__startswith="crm").exists()
     assert [*AuditEvent.objects.filter(object_key="crm").values_list("action", flat=True)] == [

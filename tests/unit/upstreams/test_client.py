@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.client.answers import Event, LogLine, Progress
+from mcp_app.protocol.client.answers import Answered, Event, LogLine, Progress
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.errors import SessionNotFound
 from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
 from mcp_app.upstreams import client, sessions
+from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
 from tests.unit.upstreams.conftest import Upstream
 
@@ -23,7 +24,10 @@ async def call(
     server: UpstreamServer, name: str, arguments: dict[str, Any] | None = None, key: str = "one", **more: Any
 ) -> dict[str, Any]:
     more = {"hops": 0, "seconds": 10.0, **more}
-    return await client.call_tool(server, key, name, arguments or {}, **more)
+    params = {"name": name, "arguments": arguments or {}}
+    answer = await client.requested(server, Caller(key), "tools/call", params, **more)
+    assert isinstance(answer, Answered)
+    return answer.result
 
 
 def text(result: dict[str, Any]) -> str:

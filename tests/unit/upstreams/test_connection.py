@@ -15,6 +15,7 @@ from mcp_app.protocol.client.faults import OUTAGES, Kind, UpstreamFault
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.upstreams import client, connection
 from mcp_app.upstreams.breaker import FAILURES, FIRST_SECONDS, LONGEST_SECONDS, Breaker
+from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
 from tests.unit.egress.sites import Heard, response, serve_kept
 
@@ -161,7 +162,7 @@ async def test_server_that_always_ends_the_session_is_asked_twice() -> None:
     async with serve_kept(handle) as site:
         server = UpstreamServer(1, "other", f"http://127.0.0.1:{site.port}/mcp", era="legacy")
         with pytest.raises(UpstreamFault) as fault:
-            await client.call_tool(server, "one", "x", {}, hops=0, seconds=5)
+            await client.requested(server, Caller("one"), "tools/call", {"name": "x"}, hops=0, seconds=5)
     assert fault.value.kind == Kind.EXPIRED
     assert methods == ["initialize", "notifications/initialized", "tools/call"] * 2
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
-from mcp_app.catalogue.definitions.content import ToolError, ToolResult
-from mcp_app.catalogue.sources.upstream.known import known
+from mcp_app.catalogue.definitions.content import CannotAsk, ToolError, ToolResult
+from mcp_app.catalogue.sources.upstream.conversation import Conversation
+from mcp_app.catalogue.sources.upstream.known import KnownUpstream, known
 from mcp_app.catalogue.sources.upstream.plan import UpstreamPlan
-from mcp_app.models import Upstream
-from mcp_app.protocol.client.answers import Event, LogLine, Progress
+from mcp_app.catalogue.sources.upstream.session_keys import capabilities
+from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
+from mcp_app.protocol.errors import McpError, MissingCapability
 from mcp_app.protocol.http.param_headers import ParamHeader, sent
 from mcp_app.protocol.messages.meta import is_reserved_key, is_valid_key
-from mcp_app.protocol.versions import is_modern
-from mcp_app.upstreams import client
 
 _OWN_META: Final = "django-mcp/"
 # The members of each kind of block, by whether a block needs them.
@@ -46,38 +47,27 @@ async def called(
     if objection := found.objection(plan.tool, plan.definition):
         raise ToolError(f"The server {plan.upstream} {objection}")
 
-    async def relay(event: Event) -> None:
-        if isinstance(event, Progress):
-            context.progress(event.progress, event.total, event.message)
-        elif isinstance(event, LogLine):
-            context.log(event.level, event.data, logger=f"{plan.upstream}/{event.logger}".rstrip("/"))
-
+    talk = Conversation(
+        found, context, seconds=seconds or found.server.seconds, headers=sent(repeated, arguments)
+    )
     try:
-        result = await client.call_tool(
-            found.server,
-            _session(found.isolation, context),
-            plan.tool,
-            arguments,
-            hops=client.hops_of(context.meta),
-            seconds=seconds or found.server.seconds,
-            headers=sent(repeated, arguments),
-            on_event=relay,
-        )
-        return result_of(result)
+        return result_of(await talk.result("tools/call", {"name": plan.tool, "arguments": dict(arguments)}))
     except UpstreamFault as fault:
-        raise ToolError(f"The server {plan.upstream} {fault}") from None
+        raise error_of(fault, found) from None
 
 
-def _session(isolation: str, context: Any) -> str:
-    """Return the key of the session at the server. Callers with different keys never share a session."""
-    if isolation == Upstream.Isolation.SHARED:
-        return "shared"
-    principal = context.principal
-    if isolation == Upstream.Isolation.USER and principal.user_id is not None:
-        return f"user:{principal.user_id}"
-    if isolation == Upstream.Isolation.USER or is_modern(context.protocol_version):
-        return f"principal:{principal.key}"
-    return f"session:{context.session_id}"
+def error_of(fault: UpstreamFault, found: KnownUpstream) -> ToolError:
+    """Return the error for a failed request. A client may declare a missing capability and try again."""
+    text = f"The server {found.server.name} {fault}"
+    if fault.code != MissingCapability.code or not isinstance(fault.data, dict):
+        return ToolError(text)
+    with suppress(McpError):
+        needed = ClientCapabilities.parse(fault.data.get("requiredCapabilities"))
+        relayed = capabilities(found, needed)
+        names = (f"{kind}_{mode}" for kind, modes in relayed.items() for mode in modes or ("",))
+        if fields := tuple(name.rstrip("_") for name in names):
+            return CannotAsk(text, fields)
+    return ToolError(text)
 
 
 def result_of(result: Mapping[str, Any]) -> ToolResult:

@@ -24,6 +24,8 @@ class KnownUpstream:
     isolation: str
     enabled: bool
     held: Mapping[str, Any]
+    sampling: bool
+    roots: bool
     read_at: float
 
     def objection(self, tool: str, definition: str) -> str:
@@ -48,7 +50,9 @@ async def known(name: str) -> KnownUpstream | None:
 
 def read(row: Upstream) -> KnownUpstream:
     """Return the settings in a row."""
-    return KnownUpstream(server_of(row), row.isolation, row.enabled, row.held, time.monotonic())
+    return KnownUpstream(
+        server_of(row), row.isolation, row.enabled, row.held, row.sampling, row.roots, time.monotonic()
+    )
 
 
 def server_of(row: Upstream) -> UpstreamServer:

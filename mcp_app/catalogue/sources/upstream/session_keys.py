@@ -1,0 +1,41 @@
+"""The sessions of callers at other servers, and the questions that each caller can answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_app.catalogue.sources.upstream.known import KnownUpstream
+from mcp_app.models import Upstream
+from mcp_app.protocol.capabilities import ClientCapabilities
+from mcp_app.protocol.versions import is_modern
+from mcp_app.upstreams.caller import Caller
+
+
+def caller_of(found: KnownUpstream, context: Any) -> Caller:
+    """Return the caller for the client of a call. Different clients never share a session by chance."""
+    return Caller(_key(found.isolation, context), capabilities(found, context.client.capabilities))
+
+
+def capabilities(found: KnownUpstream, client: ClientCapabilities) -> dict[str, Any]:
+    """Return the capabilities to declare to a server: those that are relayed and that the client has."""
+    told: dict[str, Any] = {}
+    modes = {"form": client.elicitation_form, "url": client.elicitation_url}
+    if any(modes.values()):
+        told["elicitation"] = {name: {} for name, is_there in modes.items() if is_there}
+    if found.sampling and client.sampling:
+        parts = {"tools": client.sampling_tools, "context": client.sampling_context}
+        told["sampling"] = {name: {} for name, is_there in parts.items() if is_there}
+    if found.roots and client.roots:
+        told["roots"] = {}
+    return told
+
+
+def _key(isolation: str, context: Any) -> str:
+    if isolation == Upstream.Isolation.SHARED:
+        return "shared"
+    principal = context.principal
+    if isolation == Upstream.Isolation.USER and principal.user_id is not None:
+        return f"user:{principal.user_id}"
+    if isolation == Upstream.Isolation.USER or is_modern(context.protocol_version):
+        return f"principal:{principal.key}"
+    return f"session:{context.session_id}"

@@ -1,0 +1,212 @@
+"""Questions of a scripted server of the legacy era: their ends, their limits, and what cannot be shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mcp_app.catalogue.sources.upstream import known
+from mcp_app.catalogue.upstreams import importing, storing
+from mcp_app.database.queries import aquery
+from mcp_app.execution.questions.relayed import form_of, relayed
+from mcp_app.models import Upstream
+from mcp_app.protocol.versions import V2026_07_28
+from mcp_app.testing import Client
+from mcp_app.testing.answers import RequestError
+from mcp_app.upstreams import client, health, open_calls, sessions
+from tests.servers.asking_server import TOOL, Asker
+from tests.unit.egress.sites import serve_kept
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def fresh(settings: Any) -> Iterator[None]:
+    settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
+    yield
+    kept: Any
+    for kept in (sessions._kept, sessions._legacy_until, client._breakers, health._reported, known._kept):
+        kept.clear()
+    assert not open_calls._parked
+
+
+@asynccontextmanager
+async def serve(asker: Asker, **values: Any) -> AsyncIterator[None]:
+    """Serve the tool ``other_ask``."""
+    async with serve_kept(asker) as site:
+        await aquery(lambda: _add(f"http://127.0.0.1:{site.port}/mcp", values))
+        yield
+
+
+def _add(url: str, values: dict[str, Any]) -> None:
+    row = storing.save_upstream(actor=None, name="other", url=url, era="legacy", **values)
+    Upstream.objects.filter(pk=row.pk).update(listed=storing.packed({"tools": [TOOL]}))
+    row.refresh_from_db()
+    assert importing.import_tools(upstream=row, tools=["ask"], actor=None, publish=True).published
+
+
+async def called(**options: Any) -> str:
+    async with Client(stored=True, **options) as ours:
+        return str((await ours.call_tool("other_ask"))["content"][0]["text"])
+
+
+def waiting() -> tuple[Any, asyncio.Event]:
+    """Return a user who never answers, and the event that is set when the user is asked."""
+    asked = asyncio.Event()
+
+    async def answer(_params: dict[str, Any]) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    return answer, asked
+
+
+def test_answer_reaches_the_server_and_time_stops_meanwhile() -> None:
+    async def run() -> None:
+        asker = Asker()
+
+        async def slow(_params: dict[str, Any]) -> dict[str, Any]:
+            await asyncio.sleep(1.2)
+            return {"name": "Ada"}
+
+        async with serve(asker, timeout_seconds=1):
+            call = asyncio.create_task(called(elicit=slow))
+            answer = await asker.answers.get()
+            assert answer["result"] == {"action": "accept", "content": {"name": "Ada"}}
+            asker.finish("Hello")
+            assert await call == "Hello"
+        assert asker.capabilities == {"elicitation": {"form": {}, "url": {}}}
+
+    asyncio.run(run())
+
+
+def test_cancelled_call_with_a_question_is_cancelled_at_the_server() -> None:
+    async def run() -> None:
+        asker, (answer, asked) = Asker(), waiting()
+        async with serve(asker), Client(stored=True, elicit=answer) as ours:
+            call = asyncio.create_task(ours.call_tool("other_ask"))
+            await asked.wait()
+            call.cancel()
+            assert await asker.cancelled.get() == asker.call
+
+    asyncio.run(run())
+
+
+@pytest.mark.requirement("INT-71")
+def test_question_that_nobody_answers_is_cancelled_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_calls, "QUESTION_SECONDS", 0.1)
+
+    async def run() -> None:
+        asker = Asker()
+        async with serve(asker), Client(stored=True, version=V2026_07_28, elicit={}) as ours:
+            result = await ours._exchange("tools/call", {"name": "other_ask", "arguments": {}}, None)
+            assert result["resultType"] == "input_required"
+            assert await asker.cancelled.get() == asker.call
+            again = {"name": "other_ask", "arguments": {}, "requestState": result["requestState"]}
+            again["inputResponses"] = {key: {"action": "decline"} for key in result["inputRequests"]}
+            late = await ours._exchange("tools/call", again, None)
+            assert "no longer waits" in late["content"][0]["text"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.requirement("INT-65")
+def test_state_and_ids_belong_to_one_caller_and_server(django_user_model: Any) -> None:
+    users = [django_user_model.objects.create_user(name) for name in ("ada", "bob")]
+
+    async def run() -> None:
+        asker, answers = Asker(mode="url", url="https://example.com/", elicitationId="7"), {"elicit": {}}
+        async with serve(asker), Client(stored=True, user=users[0], version=V2026_07_28, **answers) as ada:
+            result = await ada._exchange("tools/call", {"name": "other_ask", "arguments": {}}, None)
+            again = {"name": "other_ask", "arguments": {}, "requestState": result["requestState"]}
+            again["inputResponses"] = {key: {"action": "accept"} for key in result["inputRequests"]}
+            async with Client(stored=True, user=users[1], version=V2026_07_28, **answers) as bob:
+                with pytest.raises(RequestError):
+                    await bob._exchange("tools/call", again, None)
+            assert asker.answers.empty()
+            call = asyncio.create_task(ada._exchange("tools/call", again, None))
+            assert (await asker.answers.get())["result"] == {"action": "accept"}
+            asker.finish("Allowed")
+            assert (await call)["content"][0]["text"] == "Allowed"
+
+    asyncio.run(run())
+
+
+@pytest.mark.requirement("INT-64")
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"message": None}, -32602),
+        ({"requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}}}, -32602),
+        ({"requestedSchema": {"type": "object", "properties": {"a": {"type": "object"}}}}, -32602),
+        ({"requestedSchema": "x"}, -32602),
+        ({"mode": "url", "url": "javascript:alert(1)", "elicitationId": "1"}, -32602),
+        ({"mode": "url", "url": "https://u:p@example.com/", "elicitationId": "1"}, -32602),
+    ],
+)
+def test_question_that_cannot_be_shown_is_refused(params: dict[str, Any], code: int) -> None:
+    async def run() -> None:
+        asker = Asker(**params)
+        async with serve(asker):
+            call = asyncio.create_task(called(elicit={}))
+            answer = await asker.answers.get()
+            assert answer["error"]["code"] == code
+            asker.finish("")
+            await call
+
+    asyncio.run(run())
+
+
+@pytest.mark.requirement("INT-64")
+@pytest.mark.parametrize("switch", ["", "sampling", "roots"])
+def test_switched_off_question_is_neither_declared_nor_relayed(switch: str) -> None:
+    async def run() -> None:
+        asker = Asker()
+        asker.method, asker.params = "roots/list", {}
+        async with serve(asker, **({switch: True} if switch else {})):
+            call = asyncio.create_task(called(sample="x", roots=["file:///a"]))
+            answer = await asker.answers.get()
+            assert ("result" in answer) == (switch == "roots")
+            asker.finish("")
+            await call
+        assert asker.capabilities == ({switch: {}} if switch else {})
+
+    asyncio.run(run())
+
+
+def test_generated_forms_lose_unknown_keywords() -> None:
+    schema = {
+        "title": "Person", "type": "object", "additionalProperties": False, "required": ["age"],
+        "properties": {
+            "age": {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}], "default": None},
+            "name": {"type": "string", "pattern": "x", "minLength": "1"},
+            "kind": {"const": "a"},
+        },
+    }  # fmt: skip
+    assert form_of(schema) == {
+        "type": "object",
+        "required": ["age"],
+        "properties": {"age": {"type": "integer"}, "name": {"type": "string"}, "kind": CHOICE},
+    }
+
+
+CHOICE = {"type": "string", "enum": ["a"]}
+HOSTILE: list[tuple[str, Any]] = [
+    ("elicitation/create", {}),
+    ("elicitation/create", {"message": "x", "requestedSchema": {"properties": {"a": 1}}}),
+    ("elicitation/create", {"message": "x", "mode": "url"}),
+    ("sampling/createMessage", {"messages": "x", "maxTokens": 1}),
+    ("sampling/createMessage", {"messages": [{"role": "user"}], "maxTokens": 1}),
+    ("sampling/createMessage", {"messages": [], "maxTokens": "1"}),
+    ("resources/read", {}),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), HOSTILE)
+def test_unreadable_question_is_a_value_error(method: str, params: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        relayed(method, params)
