@@ -138,6 +138,8 @@ class Settings:
     max_subscriptions: int = 100
     completions_per_minute: int = 600
     core_task_requests_per_minute: int = 6_000
+    # While Redis is away, each web process admits this part of the rate of a limit.
+    web_processes: int = 1
     wrong_keys_per_minute: int = 60
     api_requests_per_minute: int = 600
     api_refusals_per_minute: int = 60

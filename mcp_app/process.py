@@ -25,6 +25,8 @@ from mcp_app.execution.calls.calls import RunningCalls
 from mcp_app.execution.calls.ended_connections import EndedConnections
 from mcp_app.execution.calls.runner import Runner
 from mcp_app.handlers.context import Services
+from mcp_app.limits import current
+from mcp_app.limits.refreshing import RulesRefresher
 from mcp_app.message_log.log import MessageLog
 from mcp_app.metrics.counts import Counts
 from mcp_app.metrics.report import MetricsReporter
@@ -89,6 +91,7 @@ class Process(Services):
         self.clients = Clients(log, settings.session_idle_seconds)
         self.standalone = Standalone(streams, settings.stream_check_seconds)
         self.catalogue_refresher = CatalogueRefresher()
+        self.rules = RulesRefresher()
         self.metrics = MetricsReporter("web", streams, counts, log)
         self.dispatcher = Dispatcher(self)
         self._stop_sweeping = threading.Event()
@@ -96,6 +99,7 @@ class Process(Services):
 
     def _connect_parts(self) -> None:
         self.catalogue_refresher.on_change.append(self._redact_secrets)
+        self.rules.on_change.append(self.background.gate.limiter.leases.forget)
         self.log.before_flush.append(self._record_used_keys)
         self.metrics.gauges["running_calls"] = lambda: self.calls.running
         self.metrics.gauges["sessions"] = lambda: self.sessions.held
@@ -105,6 +109,7 @@ class Process(Services):
         """Subscribe to the broadcasts of other processes."""
         hub = self.streams.hub
         hub.subscribe("catalogue", self.catalogue_refresher.on_broadcast)
+        hub.subscribe(current.TOPIC, self.rules.on_broadcast)
         hub.subscribe("cancel", self.calls.on_cancel)
         hub.subscribe("credentials", self._credentials_changed)
         hub.subscribe("credentials", self.calls.on_credentials)
@@ -147,6 +152,7 @@ class Process(Services):
             await asyncio.to_thread(_check_shared_redis, self.settings.redis_url)
         else:
             resource_updates.serve_here(self.streams)
+        await self.rules.start()
         self._ended_connections.start()
         self.log.start()
         spans.start()
@@ -166,6 +172,7 @@ class Process(Services):
         self._stop_sweeping.set()
         resource_updates.leave(self.streams)
         self.catalogue_refresher.close()
+        await self.rules.close()
         await self._ended_connections.close()
         await self.calls.close(seconds=3)
         await self.background.close()

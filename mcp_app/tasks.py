@@ -39,6 +39,7 @@ from mcp_app.execution.worker.parent_renewer import ParentRenewer
 from mcp_app.execution.worker.pool_size import PoolSize
 from mcp_app.execution.worker.waiting_children import WaitingChildren, WaitingSlot
 from mcp_app.execution.worker.worker import Worker
+from mcp_app.limits import usage
 from mcp_app.message_log import pending, retention, rollups, writer
 from mcp_app.message_log.counts import callers, error_groups
 from mcp_app.notices import delivery
@@ -74,6 +75,7 @@ def purge_expired() -> dict[str, int]:
         "rollups": rollups.purge() + callers.purge() + error_groups.purge(),
         "calls": records.purge(),
         "results": storage.purge(),
+        "limits": usage.delete_old(),
         **({"oauth": _purge_oauth()} if apps.is_installed("mcp_app.oauth") else {}),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,18 @@ def _every_message_is_as_published() -> Iterator[None]:
         found = verdict.problems(Path(folder))
         if found:
             raise verdict.Unpublished("\n".join(found))
+
+
+@pytest.fixture(autouse=True)
+def _limits_end_with_their_test() -> Iterator[None]:
+    """Drop the limits that this process applies, because the database forgets their rows."""
+    yield
+    current = sys.modules.get("mcp_app.limits.current")
+    if current is not None and current.holder.active:
+        current.replace(())
+        usage = sys.modules["mcp_app.limits.usage"]
+        usage._notes.units.clear()
+        usage._notes.refused.clear()
 
 
 @pytest.fixture(scope="session")

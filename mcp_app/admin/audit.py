@@ -89,6 +89,10 @@ WORDS: Final = {
     "service_user.login_refused": "login of a service user refused",
     "session.end": "session ended",
     "upstream.deleted": "upstream server deleted",
+    "limit.created": "limit created",
+    "limit.changed": "limit changed",
+    "limit.deleted": "limit deleted",
+    "limit.reset": "limit reset",
     "upstream.refreshed": "upstream server refreshed",
 }
 

@@ -36,6 +36,7 @@ from mcp_app.execution.stored.call_record import (
     request_key,
     retriers_of,
 )
+from mcp_app.limits import blocking, current
 from mcp_app.metrics import tally
 from mcp_app.models import Call, Session, audit, audit_each
 from mcp_app.protocol.errors import McpError
@@ -205,6 +206,7 @@ def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
     entry, refusal = look(offers, old.tool, given)
     if refusal is not None:
         raise refusal
+    current.load_if_old()
     new = new_call(
         entry,
         given,
@@ -228,6 +230,7 @@ def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
     )
     admit_now(new)
     if new.approval_minutes is not None and (fallen := _fallen(old)):
+        blocking.give_back(new.ticket)
         raise refused(Code.CREDENTIAL_ENDED, fallen)
     return new
 
@@ -262,6 +265,8 @@ def start_call(
             if is_new:
                 _audit(actor, "call.start", call, {"tool": call.tool})
                 transaction.on_commit(lambda: enqueue_new(call))
+        if not is_new:
+            blocking.give_back(new.ticket)
         return (call.id, True) if is_new else _repeated(call, tool, arguments)
 
 
@@ -315,6 +320,7 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
     entry, refusal = look(refreshed_view(principal.permissions), tool, arguments)
     if refusal is not None:
         raise refusal
+    current.load_if_old()
     client = {"name": "api", "version": settings.server.version}
     new = new_call(
         entry,

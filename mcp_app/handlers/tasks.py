@@ -61,9 +61,11 @@ async def create(
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
     if entry.asks_first is not None:
-        await services.background.gate.admit_inline(
-            Inline.of(entry, context.principal, services.calls.shares, may_wait=True)
-        )
+        path = context.catalogue.server.path
+        asking = Inline.of(entry, context.principal, services.calls.shares, path=path, may_wait=True)
+        if asking.ticket is not None and (asked := context.inputs(params)) is not None:
+            asking.ticket.round = asked.round
+        await services.background.gate.admit_inline(asking)
         _ask_first(context, params, entry, arguments)
         return
     inputs = context.inputs(params)

@@ -9,7 +9,8 @@ from typing import Any
 
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.admission.checks import Inline
-from mcp_app.execution.admission.gate import checked_fields, look
+from mcp_app.execution.admission.gate import checked_fields, is_limited, look, rules
+from mcp_app.execution.calls.calls import Work
 from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.handlers import core_tasks, tasks
@@ -28,6 +29,9 @@ from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.messages.trace_context import carried
 from mcp_app.protocol.refusals import ANSWERS, Code
 from mcp_app.protocol.versions import V2025_11_25, is_modern
+
+# A call that is stopped may need so long to end. Then its place among concurrent calls is free in any case.
+LATE_SECONDS = 60.0
 
 
 def list_tools(context: CallerContext, params: Params) -> Result:
@@ -50,7 +54,7 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
     may_wait = context.services.background.available and not context.reply.shared
     if entry.background and may_wait:
         return _queue(context, params, entry, arguments)
-    if any(checked_fields(entry)):
+    if any(checked_fields(entry)) or rules.active:
         return _run_admitted(context, params, entry, arguments)
     _run(context, params, entry, arguments)
     return None
@@ -107,6 +111,8 @@ def _inline(
         return None
     if ("requestState" in params or "inputResponses" in params) and is_modern(context.session.version):
         return None
+    if rules.active and is_limited(entry, context.principal, context.catalogue.server.path):
+        return None
     return entry, {**arguments, **entry.fixed_arguments} if entry.fixed_arguments else arguments
 
 
@@ -121,7 +127,7 @@ def _refusal_result(context: RequestContext, params: Params, refusal: McpError) 
         raise refusal
     if code == Code.INVALID_ARGUMENTS and context.version < V2025_11_25:
         raise refusal
-    return error_result(refusal.message, code)
+    return error_result(refusal.message, code, refusal.data)
 
 
 async def _queue(
@@ -143,12 +149,26 @@ async def _queue(
 async def _run_admitted(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
 ) -> Result:
-    call = Inline.of(entry, context.principal, context.services.calls.shares)
+    gate, seconds = context.services.background.gate, _seconds(context, entry)
+    path = context.catalogue.server.path
+    call = Inline.of(
+        entry, context.principal, context.services.calls.shares, path=path, seconds=seconds + LATE_SECONDS
+    )
+    if call.ticket is not None and (inputs := context.inputs(params)) is not None:
+        call.ticket.round = inputs.round
     try:
-        await context.services.background.gate.admit_inline(call)
+        await gate.admit_inline(call)
     except McpError as refusal:
         return _refusal_result(context, params, refusal)
-    _run(context, params, entry, arguments)
+    ticket = call.ticket
+    try:
+        work = None
+        if ticket is not None and ticket.ends:
+            work = gate.limiter.until_end(ticket, _work(context, entry, arguments))
+        _run(context, params, entry, arguments, work)
+    except McpError:
+        await gate.limiter.give_back(ticket)
+        raise
     return None
 
 
@@ -178,13 +198,27 @@ async def _accept(
     context.reply.follow(call.stream, start.epoch)
 
 
-def _run(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> None:
+def _work(context: RequestContext, entry: ToolEntry, arguments: dict[str, Any]) -> Work:
+    return partial(context.services.calls.runner.run_tool, entry, arguments)
+
+
+def _seconds(context: RequestContext, entry: ToolEntry) -> float:
+    return entry.timeout or context.services.settings.tool_timeout_seconds
+
+
+def _run(
+    context: RequestContext,
+    params: Params,
+    entry: ToolEntry,
+    arguments: dict[str, Any],
+    work: Work | None = None,
+) -> None:
     seconds = entry.timeout or context.services.settings.tool_timeout_seconds
     context.run(
         params,
         target=entry.name,
-        work=partial(context.services.calls.runner.run_tool, entry, arguments),
+        work=work or partial(context.services.calls.runner.run_tool, entry, arguments),
         timeout=seconds,
         on_timeout=lambda: error_result(f"{entry.name} timed out after {seconds:g} seconds and was stopped."),
-        waits=not entry.function.never_waits,
+        waits=work is not None or not entry.function.never_waits,
     )

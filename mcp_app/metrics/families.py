@@ -40,6 +40,8 @@ RARE = {
     "oauth_token": ("mcp_oauth_token_requests", "Requests for OAuth tokens", "grant", "result"),
     "oauth_document": ("mcp_oauth_document_fetches", "Fetches of clients' documents", "result"),
     "refusal": ("mcp_call_refusals", "Requests that did not begin, by the code of their refusal", "code"),
+    "limited": ("mcp_limited", "Calls that a limit refused", "rule"),
+    "observed": ("mcp_limit_observed", "Calls that a limit would refuse if it were enforced", "rule"),
     "long_result": ("mcp_long_results", "Results above their tool's bound", "result"),
     "oauth_scope_refused": ("mcp_oauth_scope_refusals", "Requests that lacked a scope", "scope"),
 }

@@ -12,7 +12,10 @@ _counted: Counter[tuple[str, str]] = Counter()
 
 
 def note(kind: str, result: str) -> None:
-    """Count one event. Both arguments must be constants of this app, so that clients cannot create labels."""
+    """Count one event. Clients must not choose an argument, so that they cannot create labels.
+
+    The arguments are constants of this app, or names of limits.
+    """
     with _counting:
         _counted[kind, result] += 1
 

@@ -8,6 +8,7 @@ from mcp_app.models.catalogue import ENTRY_KINDS, Prompt, Resource, ResourceTemp
 from mcp_app.models.credential import Credential
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour, Triage
+from mcp_app.models.limit_rule import LimitRule, LimitUsage
 from mcp_app.models.notification import NotificationChannel
 from mcp_app.models.personal import SavedSearch, TimeZoneChoice
 from mcp_app.models.result import ResultPage, StoredResult
@@ -35,6 +36,8 @@ __all__ = [
     "ErrorGroup",
     "ErrorHour",
     "ExternalIdentity",
+    "LimitRule",
+    "LimitUsage",
     "LogCursor",
     "LogMinute",
     "Message",

@@ -138,6 +138,12 @@ class Tool(EntryRow):
         blank=True,
         help_text="Longer results, including images and files, are cut. At least 1,000. Empty: as in code.",
     )
+    cost = models.PositiveIntegerField(
+        "cost units of a call",
+        null=True,
+        blank=True,
+        help_text="Spent by each call of budgets in cost units. Empty: as in code, or 1.",
+    )
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
     )

@@ -289,9 +289,11 @@ class TooManyRequests(Refused):
 
     http_status = 429
 
-    def __init__(self, message: str | None = None, *, retry_after: float = 1, **rest: Any) -> None:
-        """Set Retry-After to ``retry_after`` seconds, rounded up."""
-        super().__init__(message, headers=_retry_after(retry_after), **rest)
+    def __init__(
+        self, message: str | None = None, *, retry_after: float = 1, headers: Headers = (), **rest: Any
+    ) -> None:
+        """Set Retry-After to ``retry_after`` seconds, rounded up, in addition to ``headers``."""
+        super().__init__(message, headers=(*_retry_after(retry_after), *headers), **rest)
         self.retry_after = retry_after
 
 

@@ -14,6 +14,8 @@ from mcp_app.protocol.errors import InvalidParams, McpError, TooManyRequests, Un
 # The key of the code in an error's data, and its key in the ``_meta`` of a tool error.
 MEMBER: Final = "refusal"
 META: Final = "django-mcp/refusal"
+# The key in the ``_meta`` of a tool error under which the data of the refusal are.
+LIMIT_META: Final = "django-mcp/limit"
 
 
 class Code(StrEnum):
@@ -28,6 +30,8 @@ class Code(StrEnum):
     STORAGE_FULL = "storage_full"
     APPROVAL_IMPOSSIBLE = "approval_impossible"
     CALLER_UNKNOWN = "caller_unknown"
+    LIMIT_REACHED = "limit_reached"
+    LIMIT_USED_UP = "limit_used_up"
     CREDENTIAL_ENDED = "credential_ended"
     APPROVALS_FULL = "approvals_full"
     KEY_REUSED = "key_reused"
@@ -68,6 +72,12 @@ ANSWERS: Final = {
     ),
     Code.CALLER_UNKNOWN: RefusalAnswer(
         InvalidParams, 409, "a second user must approve the call, and its user is not known", as_result=True
+    ),
+    Code.LIMIT_REACHED: RefusalAnswer(
+        TooManyRequests, 429, "a limit is reached, and allows a call again within a minute"
+    ),
+    Code.LIMIT_USED_UP: RefusalAnswer(
+        InvalidParams, 429, "a limit is reached, and allows no call for more than a minute", as_result=True
     ),
     Code.CREDENTIAL_ENDED: RefusalAnswer(
         InvalidParams, 409, "the call to retry needs approval, and its credential has ended", as_result=True

@@ -357,6 +357,49 @@ class Windows(Protocol):
         """Return the number of places in use."""
         ...
 
+    async def holders(self, key: str) -> list[str]:
+        """Return the holders of places, including those whose lease has just expired."""
+        ...
+
+
+class Lease(NamedTuple):
+    """Calls that a process may admit, or the microseconds until one may be admitted."""
+
+    calls: int
+    wait: int
+
+
+class Spending(NamedTuple):
+    """The outcome of spending units of a budget, and the units spent in the period.
+
+    ``is_unknown`` is True if the store has no count and needs the units that are stored elsewhere.
+    """
+
+    fits: bool
+    units: int
+    is_unknown: bool = False
+
+
+class LimitStore(Protocol):
+    """Rates and budgets that all processes share."""
+
+    async def lease(self, key: str, emission: int, burst: int, calls: int) -> Lease:
+        """Take up to ``calls`` calls from a rate of one call in ``emission`` microseconds (GCRA)."""
+        ...
+
+    async def spend(
+        self, key: str, units: int, budget: int | None, seconds: float, stored: int | None = None
+    ) -> Spending:
+        """Spend units of a budget, which is None if the units are only counted.
+
+        The count is kept for ``seconds``. A missing count begins with ``stored``.
+        """
+        ...
+
+    async def forget(self, keys: Sequence[str]) -> None:
+        """Remove counts."""
+        ...
+
 
 # An increment of a counter: prefix, name, suffix, and the number to add.
 Increment = tuple[str, str, str, int]

@@ -10,6 +10,7 @@ from mcp_app.conf import Settings
 from mcp_app.streams.base import (
     EventLog,
     Hub,
+    LimitStore,
     MessageQueue,
     MessageTail,
     MetricsStore,
@@ -27,6 +28,7 @@ from mcp_app.streams.connections.client import RedisAddress
 from mcp_app.streams.connections.keys import HEALTH, Channels
 from mcp_app.streams.hub import RedisHub
 from mcp_app.streams.reader import Reader
+from mcp_app.streams.stores.limits import MemoryLimits, RedisLimits
 from mcp_app.streams.stores.memory import Clock, MemoryHub, MemoryLog
 from mcp_app.streams.stores.memory_stores import (
     MemoryMessages,
@@ -58,6 +60,7 @@ class Streams:
     sessions: SessionStore
     requests: RequestStore
     windows: Windows
+    rules: LimitStore
     messages: MessageQueue
     tail: MessageTail
     metrics: MetricsStore
@@ -87,6 +90,7 @@ class Streams:
             sessions=RedisSessions(batch, channels, quota, limits),
             requests=RedisRequests(batch, hub, channels, limits),
             windows=RedisWindows(batch),
+            rules=RedisLimits(batch),
             messages=RedisMessages(batch, limits),
             tail=RedisTail(url, batch),
             metrics=RedisMetrics(batch),
@@ -123,6 +127,7 @@ class Streams:
             sessions=sessions,
             requests=requests,
             windows=windows,
+            rules=MemoryLimits(clock=clock),
             messages=messages,
             tail=MemoryTail(messages),
             metrics=MemoryMetrics(),

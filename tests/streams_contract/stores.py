@@ -338,3 +338,40 @@ async def test_oversized_log_batch_is_rejected(connect: Connect) -> None:
     await streams.messages.push(b"x" * 10)
     with pytest.raises(ValueError, match="at most 10 bytes"):
         await streams.messages.push(b"x" * 11)
+
+
+async def test_rate_is_leased_once_over_all_processes(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    taken = [await each.rules.lease("r", 60_000_000, 10, 4) for each in (here, there, here, there)]
+    assert [each.calls for each in taken] == [4, 4, 2, 0]
+    assert 59_000_000 < taken[-1].wait <= 60_000_000
+    await here.rules.forget(["r"])
+    assert (await there.rules.lease("r", 60_000_000, 10, 1)).calls == 1
+
+
+async def test_rate_fills_again_by_the_clock(streams: Streams) -> None:
+    assert (await streams.rules.lease("r", 50_000, 1, 1)).calls == 1
+
+    async def again() -> bool:
+        return (await streams.rules.lease("r", 50_000, 1, 1)).calls == 1
+
+    await until(again)
+
+
+async def test_budget_is_spent_over_all_processes_and_begins_with_stored_units(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    assert (await here.rules.spend("b", 2, 10, 60)).is_unknown
+    assert await here.rules.spend("b", 2, 10, 60, 5) == (True, 7, False)
+    assert await there.rules.spend("b", 3, 10, 60) == (True, 10, False)
+    assert await here.rules.spend("b", 1, 10, 60, 0) == (False, 10, False)
+    assert await here.rules.spend("b", 1, None, 60) == (True, 11, False)
+    assert await there.rules.spend("b", -4, None, 60) == (True, 7, False)
+    assert await there.rules.spend("b", -40, None, 60) == (True, 0, False)
+
+
+async def test_holders_of_slots_are_listed(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    await here.windows.acquire("k", "a", 2, 60)
+    await there.windows.acquire("k", "b", 2, 60)
+    assert sorted(await here.windows.holders("k")) == ["a", "b"]
+    assert await here.windows.holders("another key") == []

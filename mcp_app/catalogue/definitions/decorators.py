@@ -45,7 +45,7 @@ def tool(function: F | None = None, **options: Unpack[ToolKeywords]) -> F | Call
     and any of the tool's arguments. With ``needs_approval`` each call first waits, at most
     ``approval_minutes``, until an operator approves it. With ``four_eyes`` the caller may not be that
     operator. A result above ``max_result_tokens`` or ``max_result_bytes`` is cut, unless the tool has an
-    output schema.
+    output schema. ``cost`` is what a call spends of budgets in cost units.
     ``input_schema`` replaces the type hints: arguments then arrive exactly as the client sent them.
     Raises DefinitionError for an invalid definition and TypeError for an unknown option.
     """

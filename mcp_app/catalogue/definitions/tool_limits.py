@@ -42,6 +42,7 @@ class LimitKeywords(TypedDict, total=False):
     four_eyes: bool
     max_result_tokens: int | None
     max_result_bytes: int | None
+    cost: int | None
 
 
 # The slots are empty because Python allows non-empty slots in only one of several base classes.
@@ -50,7 +51,8 @@ class ToolLimits:
     """The limits of a tool. None means no limit or the default.
 
     ``timeout`` is in seconds, ``calls_per_minute`` counts per caller. A tool that ``needs_approval`` runs in
-    the background: a call that waits for a person must survive restarts.
+    the background: a call that waits for a person must survive restarts. ``cost`` is what a call spends of a
+    budget in cost units (``mcp_app.limits``).
     """
 
     __slots__ = ()
@@ -67,6 +69,7 @@ class ToolLimits:
     four_eyes: bool = False
     max_result_tokens: int | None = None
     max_result_bytes: int | None = None
+    cost: int | None = None
 
     def limits(self) -> dict[str, Any]:
         """Return the limits by name."""

@@ -17,6 +17,8 @@ from mcp_app.catalogue.definitions.tool_limits import ToolLimits
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.conf import Settings
 from mcp_app.database.queries import aquery_soon
+from mcp_app.limits import blocking
+from mcp_app.limits.limiter import Limiter, Ticket, ticket_for
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import OPEN, State
 from mcp_app.protocol.errors import McpError
@@ -65,13 +67,17 @@ class Queued(Protocol):
     @property
     def four_eyes(self) -> bool: ...
 
+    @property
+    def ticket(self) -> Ticket | None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Inline:
     """A call that runs in this process.
 
     ``running`` is the number of calls that each principal runs in this process. A call with ``may_wait``
-    can still become a background call, after its client has answered the first questions.
+    can still become a background call, after its client has answered the first questions. ``ticket`` is None
+    if no rule limits the call.
     """
 
     principal: str
@@ -82,6 +88,7 @@ class Inline:
     four_eyes: bool
     running: Mapping[Share, int]
     may_wait: bool = False
+    ticket: Ticket | None = None
 
     @classmethod
     def of(
@@ -90,12 +97,15 @@ class Inline:
         principal: Principal,
         running: Mapping[Share, int],
         *,
+        path: str,
         may_wait: bool = False,
+        seconds: float = 0.0,
     ) -> Inline:
-        """Return the inline call of a tool by a principal."""
+        """Return the inline call of a tool by a principal. It ends after ``seconds`` at the latest."""
         minutes = entry.approval_minutes if entry.needs_approval else None
         marks = entry, minutes, entry.four_eyes
-        return cls(principal.key, principal.user_id, entry.name, *marks, running, may_wait)
+        ticket = ticket_for(principal.key, entry, path, seconds=seconds, concurrent=not may_wait)
+        return cls(principal.key, principal.user_id, entry.name, *marks, running, may_wait, ticket)
 
 
 class Check(ABC):
@@ -270,9 +280,32 @@ class ApprovalRequired(Check):
             raise refused(Code.CALLER_UNKNOWN, UNKNOWN_CALLER.format(call.tool))
 
 
+class LimitRules(Check):
+    """The limits that administrators set by rules. They count last, so that they count no refused call."""
+
+    concerns = attrgetter("ticket")
+
+    def __init__(self, streams: Streams, settings: Settings) -> None:
+        super().__init__(streams, settings)
+        self.limiter = Limiter(streams, settings)
+
+    async def soon(self, call: Queued | Inline) -> None:
+        """Count the call. Raise McpError if a limit is reached."""
+        if call.ticket is not None:
+            await self.limiter.admit(call.ticket)
+
+    @classmethod
+    def now(cls, call: Queued) -> None:
+        """Count the call. Raise McpError if a limit is reached."""
+        if call.ticket is not None:
+            blocking.admit(call.ticket)
+
+
 # The order of the checks once the tool exists and the arguments are valid. The first check that fails
 # determines the error.
-ORDER: Final[tuple[type[Check], ...]] = (CallsPerMinute, RunningLimit, Backlog, Quota, ApprovalRequired)
+ORDER: Final[tuple[type[Check], ...]] = (
+    CallsPerMinute, RunningLimit, Backlog, Quota, ApprovalRequired, LimitRules,
+)  # fmt: skip
 
 
 def check_running(running: Mapping[Share, int], share: Share, most: int) -> int:

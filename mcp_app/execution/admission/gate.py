@@ -5,14 +5,18 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any, Final
 
+from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
-from mcp_app.execution.admission.checks import ORDER, Inline, Queued
+from mcp_app.execution.admission.checks import ORDER, Inline, LimitRules, Queued
+from mcp_app.limits.current import buckets_of, holder
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.streams.gateway import Streams
 
+# The holder of the rules of this process. Without rules, ``active`` is False.
+rules = holder
 # The fields of a tool that enable further checks. If none is set, only ``RunningLimit`` can refuse a call.
 checked_fields: Final = attrgetter("background", *(kind.limit for kind in ORDER if kind.limit))
 
@@ -23,14 +27,21 @@ class CallGate:
     def __init__(self, streams: Streams, settings: Settings) -> None:
         # ``Background.accept`` runs these checks itself, because it attaches repeated requests to their
         # calls.
-        self.queued = tuple(kind(streams, settings) for kind in ORDER if kind.of_queued)
-        self._inline = tuple(kind(streams, settings) for kind in ORDER if kind.of_inline)
+        every = tuple(kind(streams, settings) for kind in ORDER)
+        self.queued = tuple(check for check in every if check.of_queued)
+        self._inline = tuple(check for check in every if check.of_inline)
+        self.limiter = next(check.limiter for check in every if isinstance(check, LimitRules))
 
     async def admit_inline(self, call: Inline) -> None:
         """Admit a call that runs in this process. Raise McpError if a check refuses it."""
         for check in self._inline:
             if check.concerns(call):
                 await check.soon(call)
+
+
+def is_limited(entry: ToolEntry, principal: Principal, path: str) -> bool:
+    """Return True if a rule limits the call. Use it only while ``rules.active``."""
+    return buckets_of(principal.key, entry.name, entry.tags, path) != ()
 
 
 def admit_now(call: Queued) -> None:

@@ -104,8 +104,10 @@ class Background:
             raise unavailable() from error
         except (InvalidRequest, TooManyRequests):
             await self._streams.log.drop(new.session_id, new.stream)
+            await self.gate.limiter.give_back(new.ticket)
             raise
         if present is not None:
+            await self.gate.limiter.give_back(new.ticket)
             await self._streams.log.drop(new.session_id, new.stream)
             return present, await self.restore(present)
         if call.waits_for_approval:

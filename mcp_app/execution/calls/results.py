@@ -24,7 +24,7 @@ from mcp_app.execution.calls.json_values import (
 from mcp_app.execution.long_results.bounds import Size, marked, size_of
 from mcp_app.observability import incidents
 from mcp_app.protocol.errors import InternalError
-from mcp_app.protocol.refusals import META
+from mcp_app.protocol.refusals import LIMIT_META, MEMBER, META
 
 log = logging.getLogger("mcp.call")
 Result = dict[str, Any]
@@ -58,13 +58,17 @@ def to_result(value: Any, entry: ToolEntry) -> Result:
     return result if size.total <= SHORT else marked(result, entry, settings, size)
 
 
-def error_result(text: str, refusal: str = "") -> Result:
+def error_result(text: str, refusal: str = "", data: dict[str, Any] | None = None) -> Result:
     """Return a result that reports a failure to the model (TOOL-12).
 
-    ``refusal`` is the code of a refused call.
+    ``refusal`` is the code of a refused call, and ``data`` are those of its error. Clients read them if a
+    limit refused the call.
     """
     result = {"content": [{"type": "text", "text": encodable(text)}], "isError": True}
-    return {**result, "_meta": {META: refusal}} if refusal else result
+    if not refusal:
+        return result
+    limit = {name: data[name] for name in data if name != MEMBER} if data and "limit" in data else {}
+    return {**result, "_meta": {META: refusal, **({LIMIT_META: limit} if limit else {})}}
 
 
 def unexpected(method: str, target: str) -> InternalError:

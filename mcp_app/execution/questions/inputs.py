@@ -31,7 +31,8 @@ class Inputs:
     ``requests`` are the questions that this run could not answer. ``refused`` holds the keys whose answers
     were invalid. ``effects`` are running calls of ``Context.once``, which a question must not interrupt.
     ``approved`` is the approval that an operator gave in an earlier run. ``kept`` is True if the server
-    stores the state in the row of a task and not with the client.
+    stores the state in the row of a task and not with the client. ``round`` is the nonce of the state that
+    the client sent, single-use or not.
     """
 
     bound: str = ""
@@ -43,6 +44,7 @@ class Inputs:
     kept: bool = False
     approved: str = ""
     nonce: str = ""
+    round: str = ""
     requests: dict[str, Wire] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     effects: set[object] = field(default_factory=set)

@@ -46,6 +46,7 @@ def inputs_of(method: str, params: dict[str, Any], principal: str, settings: Set
         raise input_required.invalid_state() from None
     inputs = Inputs.recalled(sealed["remembered"], responses)
     inputs.nonce = sealed["nonce"] if inputs.single_use else ""
+    inputs.round = sealed["nonce"]
     return inputs
 
 

@@ -11,6 +11,9 @@ from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored.approved_work import UNDER_FOUR_EYES, covers, work_of
 from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, stream_of
+from mcp_app.limits.current import holder as rules
+from mcp_app.limits.limiter import ticket_for
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.scopes import in_order
 
 
@@ -43,6 +46,10 @@ def new_call(
     whole = {**arguments, **entry.fixed_arguments}
     approval = "" if inputs is None else inputs.approved
     approved = entry.needs_approval and covers(approval, entry, arguments)
+    stream, ticket = new_stream(), None
+    if rules.active:
+        path, state = session_fields.get("path", ENDPOINT), "" if inputs is None else inputs.round
+        ticket = ticket_for(principal.key, entry, path, holder=stream, state=state, counted=counted)
     return NewCall(
         session_id=session_id,
         request_id=request_id,
@@ -55,7 +62,7 @@ def new_call(
         arguments=whole,
         meta=meta,
         session_fields=session_fields,
-        stream=new_stream(),
+        stream=stream,
         timeout=entry.timeout,
         max_attempts=1 + entry.retries,
         queue=entry.queue or DEFAULT_QUEUE,
@@ -72,4 +79,5 @@ def new_call(
         four_eyes=entry.four_eyes or (approved and approval.endswith(UNDER_FOUR_EYES)),
         task_seconds=task_seconds,
         inputs=None if inputs is None else inputs.stored(),
+        ticket=ticket,
     )

@@ -11,6 +11,7 @@ from uuid import UUID
 import orjson
 
 from mcp_app.catalogue.definitions.tool_limits import NO_LIMITS, ToolLimits
+from mcp_app.limits.limiter import Ticket
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import is_modern
@@ -53,8 +54,8 @@ class NewCall(StoredRequest):
     was approved in an earlier run. Only calls that need approval have ``work``, the digest that an approval
     covers, and ``catalogue_revision``, the revision that the caller saw. A call with ``task_seconds`` is a
     task, and its client may query it for that long. ``inputs`` is the value of ``Inputs.stored`` for a call
-    of 2026-07-28. ``lane`` is the name of the tool if its running calls are limited. ``limits`` are for the
-    gate and are not stored.
+    of 2026-07-28. ``lane`` is the name of the tool if its running calls are limited. ``limits`` and
+    ``ticket`` are for the gate and are not stored.
     """
 
     timeout: float
@@ -73,6 +74,7 @@ class NewCall(StoredRequest):
     task_seconds: float | None = None
     approved: bool = False
     inputs: dict[str, Any] | None = None
+    ticket: Ticket | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ mcp:{<session>}:request:<id>         string  one answer                         
 mcp:subscribers:<digest of the URI>  set     sessions (dead ones are swept)       limits.session_ttl
 mcp:window:<key>                     string  one number                           the window
 mcp:places:<key>                     zset    limit of acquire, open sessions      longest lease
+mcp:limit:<key>                      string  one number                           the period, a day more
 mcp:shared:<digest>                  string  one value                            given with the value
 mcp:messages                         stream  limits.log_batches, log_percent      limits.log_ttl
 mcp:health                           string  one byte                             60 seconds
@@ -65,7 +66,7 @@ PATTERNS = tuple(
         r"mcp:\{[A-Za-z0-9_.~-]{1,128}\}:(stream|meta):[a-z0-9-]{1,40}",
         r"mcp:\{[A-Za-z0-9_.~-]{1,128}\}:request:[A-Za-z0-9_.~-]{1,64}",
         r"mcp:subscribers:[0-9a-f]{64}",
-        r"mcp:(window|places):[A-Za-z0-9_.:~/@-]{1,120}",
+        r"mcp:(window|places|limit):[A-Za-z0-9_.:~/@-]{1,120}",
         r"mcp:shared:[0-9a-f]{64}",
         r"mcp:messages|mcp:health|mcp:workers?|mcp:projects",
         r"mcp:\{figures\}:(totals|names|reports|processes)",
@@ -161,6 +162,11 @@ def window_key(key: str) -> str:
 def places_key(key: str) -> str:
     """Return the key of a set of places. A long name or a name with unusual characters is hashed."""
     return f"{PREFIX}places:{_plain(key)}"
+
+
+def limit_key(key: str) -> str:
+    """Return the key of the count of a limit. A long name or a name with unusual characters is hashed."""
+    return f"{PREFIX}limit:{_plain(key)}"
 
 
 def shared_key(name: str) -> str:

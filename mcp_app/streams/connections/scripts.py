@@ -38,6 +38,8 @@ ACQUIRE = _script("acquire")
 HELD = _script("held")
 ADD_FIGURES = _script("add_figures")
 KEPT = _script("kept")
+LEASE = _script("lease")
+SPEND = _script("spend")
 
 ALL = (
     APPEND,
@@ -55,4 +57,6 @@ ALL = (
     HELD,
     ADD_FIGURES,
     KEPT,
+    LEASE,
+    SPEND,
 )

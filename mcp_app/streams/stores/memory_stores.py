@@ -274,6 +274,9 @@ class MemoryWindows:
     async def held(self, key: str) -> int:
         return len(self._living(key))
 
+    async def holders(self, key: str) -> list[str]:
+        return list(self._living(key))
+
     def _living(self, key: str) -> dict[str, float]:
         now = self._clock()
         places = {holder: ends for holder, ends in self._places.pop(key, {}).items() if ends > now}

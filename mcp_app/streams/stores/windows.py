@@ -29,6 +29,10 @@ class RedisWindows:
     async def held(self, key: str) -> int:
         return int(await self._batch.script(scripts.HELD, [places_key(key)]))
 
+    async def holders(self, key: str) -> list[str]:
+        found = await self._batch.command("ZRANGE", places_key(key), 0, -1)
+        return [each.decode() for each in found]
+
 
 def _milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))

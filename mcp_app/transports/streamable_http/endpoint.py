@@ -13,6 +13,8 @@ from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import NO_REDIS
 from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.execution.calls.results import unexpected
+from mcp_app.limits.current import caller_address
+from mcp_app.limits.current import holder as rules
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
@@ -97,6 +99,8 @@ class Endpoint:
         extra: Headers = ()
         try:
             fields = self._collect(scope["headers"])
+            if rules.by_address:
+                caller_address.set(address_of(scope))
             self._policy.check(fields.get(b"host"), fields.get(b"origin"))
             if b"origin" in fields:
                 extra = _cors(fields[b"origin"])

@@ -47,6 +47,7 @@ LIMITS = {
     "max_running": "",
     "max_result_tokens": "",
     "max_result_bytes": "",
+    "cost": "",
     "approval_minutes": "",
 }
 SWITCHES = ("background", "needs_approval", "four_eyes")

@@ -30,6 +30,7 @@ IN_CODE: dict[str, Any] = {
     "max_running": 5,
     "max_result_tokens": 9_000,
     "max_result_bytes": 50_000,
+    "cost": 3,
     "needs_approval": True,
     "approval_minutes": 6,
     "four_eyes": True,

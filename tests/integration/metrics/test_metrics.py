@@ -51,6 +51,8 @@ EXPECTED = {
     "mcp_oauth_token_requests",
     "mcp_oauth_document_fetches",
     "mcp_call_refusals",
+    "mcp_limited",
+    "mcp_limit_observed",
     "mcp_long_results",
     "mcp_oauth_scope_refusals",
     "mcp_redis_memory_used_bytes",

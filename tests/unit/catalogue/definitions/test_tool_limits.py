@@ -54,4 +54,5 @@ def test_every_limit_has_a_check_of_its_rows() -> None:
 def test_optional_whole_numbers_are_checked_as_positive() -> None:
     assert (
         *("calls_per_minute", "max_running", "approval_minutes", "max_result_tokens", "max_result_bytes"),
+        "cost",
     ) == POSITIVE

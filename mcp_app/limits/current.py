@@ -1,0 +1,94 @@
+"""The rules that this process applies, and their replacement after a change."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+from contextvars import ContextVar
+from typing import Any, Final
+
+from django.contrib.auth import get_user_model
+from django.db import DatabaseError
+
+from mcp_app.limits.matching import RuleSet
+from mcp_app.limits.rules import EACH, Bucket, Rule, Who
+from mcp_app.models import LimitRule
+
+# Changes are broadcast. A process that missed a broadcast applies the change after this time, and every
+# process applies a change of a group's members after it.
+RELOAD_SECONDS: Final = 10.0
+TOPIC: Final = "limits"
+_AMOUNTS: Final = ("rate", "burst", "concurrent", "budget")
+_COPIED: Final = (
+    "id", "name", "who", "who_value", "what", "what_value", "rate_period", "budget_unit", "budget_period",
+)  # fmt: skip
+
+# The network address of the request being served. It is set only while rules name addresses.
+caller_address: ContextVar[str] = ContextVar("caller_address", default="")
+
+
+class _Holder:
+    """The holder of the rules. ``active`` is False without rules, so that calls cost nothing more."""
+
+    active = False
+    by_address = False
+    rules = RuleSet()
+    loaded_at = -RELOAD_SECONDS
+
+
+holder = _Holder()
+_loading = threading.Lock()
+
+
+def buckets_of(principal: str, tool: str, tags: Collection[str], path: str) -> tuple[Bucket, ...]:
+    """Return the counts of a call. Use it only while ``holder.active``."""
+    address = caller_address.get() if holder.by_address else ""
+    return holder.rules.buckets(principal, tool, tags, path, address)
+
+
+def load() -> None:
+    """Load the rules. Blocks on the database."""
+    with _loading:
+        loaded_at = time.monotonic()
+        replace([rule_of(row) for row in LimitRule.objects.filter(enabled=True)])
+        holder.loaded_at = loaded_at
+
+
+def load_if_old() -> None:
+    """Load the rules if this process has not done so lately, for code without an event loop.
+
+    While the database fails, the rules in use stay.
+    """
+    if time.monotonic() - holder.loaded_at >= RELOAD_SECONDS:
+        try:
+            load()
+        except DatabaseError:
+            holder.loaded_at = time.monotonic()
+
+
+def replace(rules: Collection[Rule]) -> None:
+    """Apply these rules from now on. Cached plans are dropped, because members of groups may have changed."""
+    holder.rules = RuleSet(sorted(rules, key=lambda rule: rule.name))
+    holder.by_address = holder.rules.by_address
+    holder.active = bool(rules)
+
+
+def rule_of(row: LimitRule) -> Rule:
+    """Return a stored or new rule as a value, with its users looked up."""
+    amounts: dict[str, Any] = {name: getattr(row, name) or 0 for name in _AMOUNTS}
+    copied: dict[str, Any] = {name: getattr(row, name) for name in _COPIED}
+    if copied["id"] is None:
+        copied["id"] = 0
+    return Rule(**copied, **amounts, observe=row.mode == LimitRule.Mode.OBSERVE, users=_users(row))
+
+
+def _users(row: LimitRule) -> frozenset[str]:
+    people: Any = get_user_model()._default_manager.all()
+    if row.who in (Who.GROUP, Who.MEMBER):
+        found = people.filter(groups__name=row.who_value)
+    elif row.who == Who.USER and row.who_value != EACH:
+        found = people.filter(**{people.model.USERNAME_FIELD: row.who_value})
+    else:
+        return frozenset()
+    return frozenset(f"user:{pk}" for pk in found.values_list("pk", flat=True))

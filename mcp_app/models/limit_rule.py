@@ -1,0 +1,147 @@
+"""Rules that limit calls of tools, and what was used of each."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+
+from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.models.edited import EditedRow
+
+MAX_RATE = 1_000_000
+MAX_BUDGET = 1_000_000_000_000
+_RATE = (MinValueValidator(1), MaxValueValidator(MAX_RATE))
+
+
+class LimitRule(EditedRow):
+    """A limit on calls of tools: its callers, its tools and its amounts.
+
+    A rule has a rate, a number of concurrent calls, a budget, or several of them. ``who_value`` and
+    ``what_value`` name the user, the tool and so on. ``who_value`` is "*" for every user, API key, OAuth
+    client or address, each counted separately.
+    """
+
+    class Who(models.TextChoices):
+        """The callers whose calls share a count."""
+
+        INSTALLATION = "installation", "all callers together"
+        GROUP = "group", "the members of a group together"
+        MEMBER = "member", "each member of a group"
+        USER = "user", "a user"
+        KEY = "key", "an API key"
+        CLIENT = "client", "an OAuth client"
+        ADDRESS = "address", "a network address"
+
+    class What(models.TextChoices):
+        """The tools whose calls count."""
+
+        EVERYTHING = "everything", "all tools"
+        TOOLSET = "toolset", "the tools of a toolset"
+        TAG = "tag", "tools with a tag"
+        TOOL = "tool", "a tool"
+
+    class RatePeriod(models.TextChoices):
+        """The period of a rate."""
+
+        SECOND = "second", "second"
+        MINUTE = "minute", "minute"
+        HOUR = "hour", "hour"
+        DAY = "day", "day"
+
+    class BudgetPeriod(models.TextChoices):
+        """The period of a budget, by the calendar in UTC."""
+
+        HOUR = "hour", "hour"
+        DAY = "day", "day"
+        MONTH = "month", "month"
+
+    class Unit(models.TextChoices):
+        """The unit of a budget."""
+
+        CALLS = "calls", "calls"
+        COST = "cost", "cost units"
+
+    class Mode(models.TextChoices):
+        """The effect of a reached limit."""
+
+        ENFORCE = "enforce", "refuse calls"
+        OBSERVE = "observe", "only count calls"
+
+    name = models.CharField(
+        max_length=64,
+        unique=True,
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "Use lower-case letters, digits, - and _.")],
+        help_text="Lower-case letters, digits, - and _. Callers see this name when they reach the limit.",
+    )
+    who = models.CharField("callers", max_length=12, choices=Who.choices, default=Who.USER)
+    who_value = models.CharField(
+        "name or number",
+        max_length=150,
+        blank=True,
+        help_text="A user name, group, number of an API key or OAuth client, address or network. "
+        "* counts each one separately.",
+    )
+    what = models.CharField("tools", max_length=12, choices=What.choices, default=What.EVERYTHING)
+    what_value = models.CharField(
+        "tool, tag or toolset", max_length=200, blank=True, help_text="Empty for all tools."
+    )
+    rate = models.PositiveIntegerField("calls", null=True, blank=True, validators=_RATE)
+    rate_period = models.CharField("per", max_length=8, choices=RatePeriod.choices, default=RatePeriod.MINUTE)
+    burst = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=_RATE,
+        help_text="Calls that may come at once after a pause. Empty: the calls of one period.",
+    )
+    concurrent = models.PositiveIntegerField(
+        "concurrent calls",
+        null=True,
+        blank=True,
+        validators=(MinValueValidator(1), MaxValueValidator(100_000)),
+    )
+    budget = models.PositiveBigIntegerField(
+        null=True, blank=True, validators=(MinValueValidator(1), MaxValueValidator(MAX_BUDGET))
+    )
+    budget_unit = models.CharField("unit", max_length=8, choices=Unit.choices, default=Unit.CALLS)
+    budget_period = models.CharField(
+        "per", max_length=8, choices=BudgetPeriod.choices, default=BudgetPeriod.MONTH
+    )
+    mode = models.CharField(max_length=8, choices=Mode.choices, default=Mode.ENFORCE)
+    enabled = models.BooleanField(default=True, help_text="Off: the rule has no effect.")
+
+    class Meta:
+        verbose_name = "limit"
+        ordering: ClassVar[Any] = ["name"]
+        permissions: ClassVar[Any] = [("reset_limit", "Can reset what was used of a limit")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LimitUsage(models.Model):
+    """The units that one caller used of a rule in one period, and how many calls the rule refused.
+
+    A rate or a number of concurrent calls has a row only for periods in which it was reached. Its period is
+    an hour.
+    """
+
+    rule = models.ForeignKey(LimitRule, on_delete=models.CASCADE, related_name="usage")
+    subject = models.CharField(max_length=160)
+    measure = models.CharField(max_length=10)
+    period_start = AwareDateTimeField()
+    units = models.PositiveBigIntegerField(default=0)
+    refused = models.PositiveBigIntegerField(default=0)
+    refused_at = AwareDateTimeField(null=True, db_index=True)
+
+    class Meta:
+        default_permissions: ClassVar[Any] = ()
+        constraints: ClassVar[Any] = [
+            models.UniqueConstraint(
+                fields=["rule", "subject", "measure", "period_start"], name="mcp_app_usage_of_a_period"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule_id} {self.subject} {self.units}"

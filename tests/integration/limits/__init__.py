@@ -1,0 +1,1 @@
+"""Tests of limits on a real Redis and database."""

@@ -1,0 +1,162 @@
+"""Changes of limits: what is accepted, audited and applied."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.core.management import CommandError, call_command
+
+from mcp_app.limits import current, usage
+from mcp_app.limits.rules import BUDGET, Bucket
+from mcp_app.limits.services import delete_rule, reset_rule, save_rule
+from mcp_app.models import AuditEvent, LimitRule, LimitUsage
+
+pytestmark = pytest.mark.django_db
+RATE = {"rate": 5, "rate_period": "minute"}
+
+
+@pytest.fixture
+def ada() -> Any:
+    user = get_user_model().objects.create_user("ada")
+    user.groups.add(Group.objects.create(name="analysts"))
+    return user
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("mcp_limit", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_change_is_applied_and_audited(ada: Any, django_capture_on_commit_callbacks: Any) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        row = save_rule(actor=ada, name="calm", who="user", who_value="ada", **RATE)
+    assert [each.users for each in current.holder.rules.rules] == [frozenset({f"user:{ada.pk}"})]
+    with django_capture_on_commit_callbacks(execute=True):
+        save_rule(actor=ada, rule=row, rate=7)
+    assert current.holder.rules.rules[0].rate == 7
+    with django_capture_on_commit_callbacks(execute=True):
+        delete_rule(rule=row, actor=ada)
+    assert not current.holder.active
+    changes = AuditEvent.objects.filter(object_kind="limit", object_key="calm").order_by("pk")
+    assert [each.action for each in changes] == ["limit.created", "limit.changed", "limit.deleted"]
+    assert changes[1].detail == {"changed": {"rate": [5, 7]}}
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"who": "user", "who_value": "nobody"}, "who_value"),
+        ({"who": "user", "who_value": ""}, "who_value"),
+        ({"who": "group", "who_value": "nobody"}, "who_value"),
+        ({"who": "member", "who_value": "*"}, "who_value"),
+        ({"who": "key", "who_value": "1"}, "who_value"),
+        ({"who": "client", "who_value": "\u0661"}, "who_value"),
+        ({"who": "address", "who_value": "300.0.0.1"}, "who_value"),
+        ({"who": "moon"}, "who"),
+        ({"what": "tool"}, "what_value"),
+        ({"rate": None}, "rate"),
+        ({"rate": 0}, "rate"),
+        ({"rate": 1_000_001}, "rate"),
+        ({"rate": None, "budget": 5, "burst": 3}, "burst"),
+        ({"rate_period": "year"}, "rate_period"),
+        ({"budget": 5, "budget_period": "minute"}, "budget_period"),
+        ({"name": "Not a name"}, "name"),
+        ({"secret": 1}, "secret"),
+    ],
+)
+def test_wrong_rule_is_refused_at_its_field(values: dict[str, Any], field: str, ada: Any) -> None:
+    given = {"name": "wrong", "who": "installation", **RATE, **values}
+    with pytest.raises(ValidationError) as refused:
+        save_rule(actor=ada, **given)
+    assert field in refused.value.message_dict
+    assert not LimitRule.objects.exists()
+
+
+def test_name_is_unique_and_stays(ada: Any) -> None:
+    row = save_rule(actor=ada, name="calm", who="installation", **RATE)
+    for change in ({"name": "calm", "who": "installation", **RATE}, {"rule": row, "name": "other"}):
+        with pytest.raises(ValidationError) as refused:
+            save_rule(actor=ada, **change)
+        assert "name" in refused.value.message_dict
+
+
+def test_member_who_leaves_a_group_is_no_longer_limited(ada: Any) -> None:
+    save_rule(actor=None, name="team", who="member", who_value="analysts", **RATE)
+    current.load()
+    key = f"user:{ada.pk}/key:1"
+    assert current.buckets_of(key, "search", (), "/mcp")
+    ada.groups.clear()
+    current.load()
+    assert not current.buckets_of(key, "search", (), "/mcp")
+
+
+def test_disabled_rule_has_no_effect() -> None:
+    save_rule(actor=None, name="off", who="installation", enabled=False, **RATE)
+    current.load()
+    assert not current.holder.active
+
+
+def test_usage_is_stored_and_reset(ada: Any) -> None:
+    row = save_rule(actor=None, name="monthly", who="user", who_value="*", budget=9)
+    bucket = Bucket(current.rule_of(row), BUDGET, f"user:{ada.pk}")
+    usage.note_refused(bucket)
+    usage.note_refused(bucket)
+    usage.store()
+    (stored,) = LimitUsage.objects.all()
+    assert (stored.subject, stored.refused) == (bucket.subject, 2)
+    usage.note_spent(bucket, stored.period_start, 4)
+    usage.store()
+    assert usage.spent(bucket, stored.period_start) == 4
+    usage.note_spent(bucket, stored.period_start, 3)
+    usage.store()
+    assert usage.spent(bucket, stored.period_start) == 4
+    reset_rule(rule=row, actor=ada)
+    assert usage.spent(bucket, stored.period_start) == 0
+    assert AuditEvent.objects.filter(action="limit.reset", actor=ada).exists()
+
+
+def test_notes_about_a_deleted_rule_are_dropped() -> None:
+    row = save_rule(actor=None, name="gone", who="installation", budget=9)
+    usage.note_refused(Bucket(current.rule_of(row), BUDGET, "all"))
+    row.delete()
+    usage.store()
+    assert not LimitUsage.objects.exists()
+    assert not usage.is_noted()
+
+
+def test_command_adds_lists_and_removes_a_limit(ada: Any) -> None:
+    run(
+        "add", "calm", "--who", "user:ada", "--what", "tool:search", "--rate", "100/hour",
+        "--budget", "5000/month", "--observe",
+    )  # fmt: skip
+    row = LimitRule.objects.get()
+    assert (row.who, row.who_value, row.what, row.what_value) == ("user", "ada", "tool", "search")
+    assert (row.rate, row.rate_period, row.budget, row.budget_period) == (100, "hour", 5000, "month")
+    assert row.mode == "observe"
+    assert run("list") == ("calm  user:ada  tool:search  100 per hour, budget 5,000 per month  observe\n")
+    run("remove", "calm")
+    assert not LimitRule.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("add", "x", "--who", "user:nobody", "--rate", "1/hour"),
+        ("add", "x", "--who", "moon", "--rate", "1/hour"),
+        ("add", "x", "--who", "installation", "--rate", "1/month"),
+        ("add", "x", "--who", "installation", "--rate", "many"),
+        ("add", "x", "--who", "installation"),
+        ("add", "x", "--who", "installation", "--what", "tool", "--rate", "1/day"),
+        ("remove", "x"),
+    ],
+)
+def test_command_states_why_a_limit_is_refused(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError):
+        run(*arguments)
+    assert not LimitRule.objects.exists()

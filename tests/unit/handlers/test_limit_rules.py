@@ -1,0 +1,230 @@
+"""Calls that limits refuse: their answers, and that every path counts a call once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_app import Context
+from mcp_app.limits import current, usage
+from mcp_app.limits.rules import BUDGET, CONCURRENT, RATE, Bucket, Rule
+from mcp_app.models import Call
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.refusals import LIMIT_META, META, Code
+from mcp_app.protocol.versions import V2025_03_26
+from mcp_app.sessions.session import HTTP_SSE
+from mcp_app.streams.gateway import Streams
+from mcp_app.transports.http_sse.endpoint import HttpSse
+from mcp_app.transports.streamable_http.endpoint import Endpoint
+from tests.unit.catalogue.entries import tool_entry
+from tests.unit.handlers.desk import Desk, offer
+from tests.unit.handlers.rounds import accept, call
+from tests.unit.limits.rules import rule
+from tests.unit.transports.streamable_http.asgi import POST, Exchange, Server, request
+
+REDIS = "redis://nowhere.invalid"
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+MODERN_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "work"}
+EACH = {"who": "user", "who_value": "*"}
+
+
+async def work() -> str:
+    """Do some work."""
+    return "done"
+
+
+async def hang(ctx: Context) -> str:
+    """Never end."""
+    await asyncio.Event().wait()
+    return ""
+
+
+async def greet(ctx: Context) -> str:
+    """Greet."""
+    answer = await ctx.aelicit("What is your name?", NAME, key="user_name")
+    return f"Hello, {answer.content['name']}!"
+
+
+def limit(*rules: Rule) -> None:
+    offer(tools=[tool_entry(each) for each in (work, hang, greet)])
+    current.replace(rules)
+
+
+async def units(streams: Streams, bucket: Bucket) -> int:
+    """Return the units that are counted of a budget."""
+    (found,) = [spent for key, (_, spent) in streams.rules._spent.items() if key.startswith(bucket.key)]  # type: ignore[attr-defined]
+    return int(found)
+
+
+@pytest.mark.parametrize("is_modern", [False, True], ids=["2025-11-25", "2026-07-28"])
+async def test_short_wait_is_answered_with_429_and_its_data(is_modern: bool, streams: Streams) -> None:
+    limit(rule("calm", **EACH, rate=2, rate_period="minute"))
+    server = Server(streams)
+    headers: dict[str, str | None] = MODERN if is_modern else await server.initialize()
+    params = {"name": "work", "arguments": {}, **({"_meta": MODERN_META} if is_modern else {})}
+    sent = [
+        await server.send(message=request("tools/call", params, number), headers=headers).done()
+        for number in (1, 2, 3)
+    ]
+    assert [each.status for each in sent] == [200, 200, 429]
+    refused = sent[2]
+    assert refused.headers[b"retry-after"] == b"30"
+    assert refused.headers[b"ratelimit"] == b'"calm";r=0;t=30'
+    assert refused.headers[b"ratelimit-policy"] == b'"calm";q=2;w=60'
+    data = refused.json["error"]["data"]
+    assert 29_000 < data.pop("retryAfterMs") <= 30_000
+    assert data == {
+        "limit": "calm", "measure": "rate", "scope": "user", "retryAfter": 30, "refusal": Code.LIMIT_REACHED,
+    }  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_long_wait_is_told_to_the_model(version: str, streams: Streams) -> None:
+    limit(rule("scarce", **EACH, what="tool", what_value="work", budget=1, budget_period="month"))
+    desk = Desk(streams)
+    rounds = call(desk, "work", version=version)
+    assert await rounds.text() == "done"
+    refused = await rounds.go()
+    assert refused["isError"]
+    assert "Do not call the tool again before" in refused["content"][0]["text"]
+    assert refused["_meta"][META] == Code.LIMIT_USED_UP
+    told = refused["_meta"][LIMIT_META]
+    assert (told["limit"], told["scope"]) == ("scarce", "user tool:work")
+    assert told["retryAfter"] > 60
+
+
+async def test_each_call_of_a_batch_is_counted(streams: Streams) -> None:
+    limit(rule("calm", rate=2))
+    desk = Desk(streams)
+    await desk.open(V2025_03_26)
+    members = [jsonrpc.Request(number, "tools/call", {"name": "work"}) for number in range(4)]
+    answers = {each["id"]: each for each in await desk.batch(*members)}
+    assert [("error" in answers[number]) for number in range(4)] == [False, False, True, True]
+    assert answers[3]["error"]["data"]["refusal"] == Code.LIMIT_REACHED
+
+
+async def test_limit_is_reached_over_http_sse(streams: Streams) -> None:
+    limit(rule("calm", rate=1))
+    desk = Desk(streams, auth="loopback", loopback=True)
+    await desk.open()
+    desk.session.transport = HTTP_SSE
+    endpoint = HttpSse(desk.process, Endpoint(desk.process))
+    for number in (1, 2):
+        body = jsonrpc.encode_member(jsonrpc.Request(number, "tools/call", {"name": "work"}))
+        pairs = [(name.encode(), value.encode()) for name, value in POST.items()]
+        path = f"/messages/?session_id={desk.session.id}"
+        posted = Exchange(endpoint, "POST", pairs, body, "127.0.0.1", path)
+        assert (await posted.done()).status == 202
+    assert list(usage._notes.refused.values()) == [1]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_observing_rule_counts_and_admits(streams: Streams) -> None:
+    limit(rule("watch", rate=1, budget=1, concurrent=1, observe=True))
+    desk = Desk(streams)
+    await desk.open()
+    for number in range(3):
+        assert "result" in await desk.request("tools/call", {"name": "work"}, number)
+    measures = {place[2]: count for place, count in usage._notes.refused.items()}
+    assert measures == {RATE: 2, BUDGET: 2}
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_call_is_counted_in_all_its_limits_or_in_none(streams: Streams) -> None:
+    shared, each = rule("shared", budget=5), rule("each", **EACH, budget=2)
+    limit(shared, each)
+    desk = Desk(streams)
+    await desk.open()
+    for number in range(5):
+        await desk.request("tools/call", {"name": "work"}, number)
+    assert await units(streams, Bucket(each, BUDGET, "loopback")) == 2
+    assert await units(streams, Bucket(shared, BUDGET, "all")) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_budget_spends_the_cost_of_a_tool(streams: Streams) -> None:
+    costly = rule("costly", budget=7, budget_unit="cost")
+    offer(tools=[tool_entry(work, cost=3)])
+    current.replace([costly])
+    desk = Desk(streams)
+    await desk.open()
+    answers = [await desk.request("tools/call", {"name": "work"}, number) for number in range(3)]
+    assert [each["result"].get("isError", False) for each in answers] == [False, False, True]
+    assert await units(streams, Bucket(costly, BUDGET, "all")) == 6
+
+
+async def test_running_call_holds_a_place_until_it_ends(streams: Streams) -> None:
+    limit(rule("few", **EACH, concurrent=1))
+    desk = Desk(streams)
+    await desk.open()
+    hangs = asyncio.create_task(desk.request("tools/call", {"name": "hang"}, 1))
+    while not desk.process.calls.running:
+        await asyncio.sleep(0)
+    refused = await desk.request("tools/call", {"name": "work"}, 2)
+    assert refused["error"]["data"]["measure"] == CONCURRENT
+    desk.process.calls.cancel(desk.session.id, 1, "the test ends")
+    await hangs
+    assert "result" in await desk.request("tools/call", {"name": "work"}, 3)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_background_call_holds_a_place_until_its_row_is_finished(streams: Streams) -> None:
+    limit(rule("few", **EACH, concurrent=1))
+    offer(tools=[tool_entry(work, background=True)])
+    desk = Desk(streams, redis_url=REDIS)
+    await desk.open()
+    message = [jsonrpc.Request(number, "tools/call", {"name": "work"}) for number in range(3)]
+    await desk.process.dispatcher.request(desk.asked(), message[0], b"{}")
+    refused = await desk.request("tools/call", {"name": "work"}, 1)
+    assert refused["error"]["data"]["measure"] == CONCURRENT
+    await Call.objects.aupdate(state="completed")
+    await desk.process.dispatcher.request(desk.asked(), message[2], b"{}")
+    assert await Call.objects.acount() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_repeated_request_is_counted_once(streams: Streams) -> None:
+    budget = rule("budget", budget=9)
+    current.replace([budget])
+    offer(tools=[tool_entry(work, background=True)])
+    desk = Desk(streams, redis_url=REDIS)
+    await desk.open()
+    message = jsonrpc.Request(1, "tools/call", {"name": "work"})
+    for _ in range(3):
+        await desk.process.dispatcher.request(desk.asked(), message, b"{}")
+    assert await Call.objects.acount() == 1
+    assert await units(streams, Bucket(budget, BUDGET, "all")) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_answered_question_continues_a_call_without_counting_it_again(streams: Streams) -> None:
+    budget = rule("budget", budget=9)
+    limit(budget)
+    desk = Desk(streams)
+    rounds = call(desk, "greet")
+    await rounds.go()
+    assert await rounds.text({"user_name": accept(name="Ada")}) == "Hello, Ada!"
+    assert await units(streams, Bucket(budget, BUDGET, "all")) == 1
+    # The same state once more is another call.
+    assert await rounds.text({"user_name": accept(name="Ada")}) == "Hello, Ada!"
+    assert await units(streams, Bucket(budget, BUDGET, "all")) == 2
+
+
+async def test_address_of_the_sender_is_limited(streams: Streams) -> None:
+    limit(rule("network", who="address", who_value="192.0.2.0/24", rate=1))
+    server = Server(streams, auth="loopback", loopback=True)
+    headers = await server.initialize()
+    for address, status in (("127.0.0.1", 200), ("127.0.0.1", 200)):
+        sent = server.send(message=request("tools/call", {"name": "work"}), headers=headers, address=address)
+        assert (await sent.done()).status == status
+    current.replace([rule("network", who="address", who_value="127.0.0.0/8", rate=1)])
+    for status in (200, 429):
+        sent = server.send(message=request("tools/call", {"name": "work"}), headers=headers)
+        assert (await sent.done()).status == status
