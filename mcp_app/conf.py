@@ -169,6 +169,8 @@ class Settings:
     stream_max_seconds: float = 600.0
     stream_retry_ms: int = 1_000
     stream_ttl_seconds: int = 3_600
+    # The time for which a finished call answers further requests with its idempotency key.
+    idempotency_key_seconds: int = 86_400
     session_idle_seconds: int = 1_800
     session_max_seconds: int = 86_400
     session_recheck_seconds: float = 10.0

@@ -30,6 +30,7 @@ from mcp_app.catalogue.upstreams import refreshing
 from mcp_app.database import queries
 from mcp_app.execution.background import celery, reaper
 from mcp_app.execution.background.stalled_jobs import LostJobs
+from mcp_app.execution.keyed import rows as keyed_calls
 from mcp_app.execution.long_results import storage
 from mcp_app.execution.stored import records
 from mcp_app.execution.worker.attempt_slots import SLOTS, AttemptSlots
@@ -75,6 +76,7 @@ def purge_expired() -> dict[str, int]:
         "rollups": rollups.purge() + callers.purge() + error_groups.purge(),
         "calls": records.purge(),
         "results": storage.purge(),
+        "keyed_calls": keyed_calls.purge(),
         "limits": usage.delete_old(),
         **({"oauth": _purge_oauth()} if apps.is_installed("mcp_app.oauth") else {}),
     }

@@ -88,7 +88,7 @@ def append_only(installation: Installation) -> Iterator[Finding]:
     if found is None:
         yield skipped("redis.append_only", "the state of the append-only file is unknown")
     elif not found:
-        text = "the append-only file is off: a restart loses event streams and jobs"
+        text = "the append-only file is off: a restart loses event streams and queued calls"
         yield warning("redis.append_only", text, "Set appendonly to yes.")
     else:
         yield ok("redis.append_only", "on")

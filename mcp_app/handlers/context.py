@@ -88,6 +88,8 @@ class RequestContext(CallerContext):
     payload: bytes
     # The headers of the POST that name a trace, or None.
     trace_fields: Mapping[str, str] | None = None
+    # The row of the idempotency key of ``tools/call``, or None.
+    place: int | None = None
 
     @property
     def version(self) -> str:

@@ -131,6 +131,7 @@ def _new_task(
         task_seconds=context.services.settings.task_ttl_seconds,
         inputs=inputs,
         counted=counted,
+        place=context.place,
     )
 
 

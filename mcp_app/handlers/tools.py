@@ -13,7 +13,7 @@ from mcp_app.execution.admission.gate import checked_fields, is_limited, look, r
 from mcp_app.execution.calls.calls import Work
 from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
-from mcp_app.handlers import core_tasks, tasks
+from mcp_app.handlers import core_tasks, keyed, tasks
 from mcp_app.handlers.context import (
     CallerContext,
     Params,
@@ -26,8 +26,9 @@ from mcp_app.handlers.context import (
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import McpError
+from mcp_app.protocol.messages import idempotency
 from mcp_app.protocol.messages.trace_context import carried
-from mcp_app.protocol.refusals import ANSWERS, Code
+from mcp_app.protocol.refusals import ANSWERS, Code, code_in
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 # A call that is stopped may need so long to end. Then its place among concurrent calls is free in any case.
@@ -48,6 +49,9 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
     core_tasks.check(context, params, entry)
     if refusal is not None:
         return _refusal_result(context, params, refusal)
+    meta = params.get("_meta")
+    if context.place is None and type(meta) is dict and idempotency.MEMBER in meta:
+        return _call_once(context, params, entry, arguments)
     if entry.fixed_arguments:
         arguments = {**arguments, **entry.fixed_arguments}
     # The members of a batch share one stream, so their calls must run in this process.
@@ -107,6 +111,8 @@ def _inline(
     entry, refusal = look(context.catalogue, name, arguments)
     if refusal is not None or any(checked_fields(entry)):
         return None
+    if "_meta" in params and type(params["_meta"]) is dict and idempotency.MEMBER in params["_meta"]:
+        return None
     if not may_wait and (not entry.function.never_waits or entry.function.context_name is not None):
         return None
     if ("requestState" in params or "inputResponses" in params) and is_modern(context.session.version):
@@ -128,6 +134,29 @@ def _refusal_result(context: RequestContext, params: Params, refusal: McpError) 
     if code == Code.INVALID_ARGUMENTS and context.version < V2025_11_25:
         raise refusal
     return error_result(refusal.message, code, refusal.data)
+
+
+async def _call_once(
+    context: RequestContext, params: Params, entry: ToolEntry, given: dict[str, Any]
+) -> Result:
+    """Start the call of a new idempotency key, or answer with the call that the key has started before."""
+    key = idempotency.key_of(request_meta(params))
+    try:
+        place = await keyed.reserve(context, entry, given, params, key)
+        if not place.is_new:
+            return await keyed.repeat(context, params, entry, place)
+    except McpError as refusal:
+        return _refusal_result(context, params, refusal)
+    context.place = place.id
+    try:
+        started = call_tool(context, params)
+        answer = await started if isinstance(started, Awaitable) else started
+    except McpError:
+        await keyed.release(place)
+        raise
+    if code_in(answer):
+        await keyed.release(place)
+    return answer
 
 
 async def _queue(
@@ -191,6 +220,7 @@ async def _accept(
                 # The worker continues the trace (META-09).
                 meta=carried(meta, telemetry.context),
                 inputs=inputs,
+                place=context.place,
             ),
             inputs,
         )
@@ -214,11 +244,13 @@ def _run(
     work: Work | None = None,
 ) -> None:
     seconds = entry.timeout or context.services.settings.tool_timeout_seconds
+    waits = work is not None or context.place is not None or not entry.function.never_waits
+    work = work or partial(context.services.calls.runner.run_tool, entry, arguments)
     context.run(
         params,
         target=entry.name,
-        work=work or partial(context.services.calls.runner.run_tool, entry, arguments),
+        work=work if context.place is None else keyed.kept(context.place, work),
         timeout=seconds,
         on_timeout=lambda: error_result(f"{entry.name} timed out after {seconds:g} seconds and was stopped."),
-        waits=work is not None or not entry.function.never_waits,
+        waits=waits,
     )

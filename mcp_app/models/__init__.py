@@ -8,6 +8,7 @@ from mcp_app.models.catalogue import ENTRY_KINDS, Prompt, Resource, ResourceTemp
 from mcp_app.models.credential import Credential
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour, Triage
+from mcp_app.models.keyed_call import KeyedCall
 from mcp_app.models.limit_rule import LimitRule, LimitUsage
 from mcp_app.models.notification import NotificationChannel
 from mcp_app.models.personal import SavedSearch, TimeZoneChoice
@@ -36,6 +37,7 @@ __all__ = [
     "ErrorGroup",
     "ErrorHour",
     "ExternalIdentity",
+    "KeyedCall",
     "LimitRule",
     "LimitUsage",
     "LogCursor",

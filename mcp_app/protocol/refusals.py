@@ -35,6 +35,7 @@ class Code(StrEnum):
     CREDENTIAL_ENDED = "credential_ended"
     APPROVALS_FULL = "approvals_full"
     KEY_REUSED = "key_reused"
+    OUTCOME_UNKNOWN = "outcome_unknown"
     UNAVAILABLE = "unavailable"
 
 
@@ -84,6 +85,9 @@ ANSWERS: Final = {
     ),
     Code.APPROVALS_FULL: RefusalAnswer(TooManyRequests, 429, "too many calls of the user wait for approval"),
     Code.KEY_REUSED: RefusalAnswer(InvalidParams, 422, "the idempotency key was used for another call"),
+    Code.OUTCOME_UNKNOWN: RefusalAnswer(
+        InvalidParams, 409, "the first call with the idempotency key was stopped or lost", as_result=True
+    ),
     Code.UNAVAILABLE: RefusalAnswer(Unavailable, 503, "the database, Redis or a worker is missing"),
 }
 

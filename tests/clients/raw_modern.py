@@ -30,6 +30,7 @@ class Modern:
     status: int = 0
     received: list[Wire] = field(default_factory=list)
     patience: float = PATIENCE
+    meta: Wire = field(default_factory=dict)
 
     def post(self, method: str, params: Mapping[str, Any]) -> Answer:
         """Send one request and return the complete response."""
@@ -49,6 +50,7 @@ class Modern:
             PREFIX + "protocolVersion": VERSION,
             PREFIX + "clientCapabilities": self.capabilities,
             PREFIX + "clientInfo": {"name": "raw", "version": "1"},
+            **self.meta,
         }
         message = {
             "jsonrpc": "2.0",

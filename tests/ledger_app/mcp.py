@@ -184,6 +184,14 @@ async def ask(ctx: Context, nonce: str) -> str:
         return f"Hello, {answer.value}!" if answer else f"No name: {answer.action}."
 
 
+@tool(timeout=60)
+async def ask_here(ctx: Context, nonce: str) -> str:
+    """Ask the client's user from the web process."""
+    with _run(nonce):
+        answer = await ctx.aelicit("What is your name?", str)
+        return f"Hello, {answer.value}!"
+
+
 @tool(needs_approval=True, timeout=60)
 async def approved_ask(ctx: Context, nonce: str) -> str:
     """Ask the client's user after an operator's approval."""

@@ -26,6 +26,7 @@ from mcp_app.execution.background.repeated_requests import RepeatedRequests
 from mcp_app.execution.background.task_results import TaskResults
 from mcp_app.execution.background.waiting_log import WaitingLog
 from mcp_app.execution.calls import failpoints
+from mcp_app.execution.keyed import rows as keyed_calls
 from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.questions.request_state import spend
 from mcp_app.execution.stored import (
@@ -334,6 +335,8 @@ def _accept(
         call, is_new = pending_approvals.accept(new, settings.max_waiting_approvals_per_principal)
     if is_new:
         failpoints.reach("after-accept")
+        if new.place is not None:
+            keyed_calls.attach(new.place, call.id)
         if not call.waits_for_approval:
             enqueue(call)
     return call, is_new

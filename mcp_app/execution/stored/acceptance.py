@@ -37,6 +37,7 @@ def new_call(
     task_seconds: float | None = None,
     inputs: Inputs | None = None,
     counted: bool = False,
+    place: int | None = None,
 ) -> NewCall:
     """Build a call of a tool with checked ``arguments``, under the tool's current limits and approval rule.
 
@@ -80,4 +81,5 @@ def new_call(
         task_seconds=task_seconds,
         inputs=None if inputs is None else inputs.stored(),
         ticket=ticket,
+        place=place,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -55,7 +56,8 @@ class NewCall(StoredRequest):
     covers, and ``catalogue_revision``, the revision that the caller saw. A call with ``task_seconds`` is a
     task, and its client may query it for that long. ``inputs`` is the value of ``Inputs.stored`` for a call
     of 2026-07-28. ``lane`` is the name of the tool if its running calls are limited. ``limits`` and
-    ``ticket`` are for the gate and are not stored.
+    ``ticket`` are for the gate and are not stored. ``place`` is the row of the request's idempotency key,
+    which will name the call.
     """
 
     timeout: float
@@ -75,6 +77,7 @@ class NewCall(StoredRequest):
     approved: bool = False
     inputs: dict[str, Any] | None = None
     ticket: Ticket | None = None
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +150,11 @@ def request_key(request_id: str | int) -> str:
 
 def digest(tool: str, arguments: dict[str, Any]) -> str:
     """Return a digest that is equal for calls of the same tool with the same arguments."""
-    return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
+    try:
+        encoded = orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # Integers beyond 64 bits.
+        encoded = json.dumps([tool, arguments], sort_keys=True).encode()
+    return hashlib.sha256(encoded).hexdigest()
 
 
 def cancel_broadcast(call: CallRecord, reason: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from mcp_app.protocol.errors import (
 )
 from mcp_app.protocol.features.subscriptions import CANCELLED
 from mcp_app.protocol.http.headers import accepts_sse
-from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages import idempotency, jsonrpc
 from mcp_app.protocol.messages.server import ENDPOINT, MESSAGES, SSE, further_path, own_path
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
@@ -112,6 +112,8 @@ class HttpSse:
         elif isinstance(message, jsonrpc.Response):
             await self._process.dispatcher.response(session, message, body)
         else:
+            if isinstance(message, jsonrpc.Request):
+                idempotency.from_header(message, fields)
             asked = CallerContext(self._process, session, principal, catalogue)
             # Every answer is stored until it is read, so without room not even an error can be sent.
             await self._process.dispatcher.admit(asked, message if isinstance(message, list) else [message])

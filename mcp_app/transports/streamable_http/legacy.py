@@ -20,7 +20,7 @@ from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, ServerNotFound, SessionNotFound
 from mcp_app.protocol.features.subscriptions import CANCELLED
 from mcp_app.protocol.http import event_id, interim_headers
-from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages import idempotency, jsonrpc
 from mcp_app.protocol.messages.envelope import VERSION, VERSION_HEADER, header_version
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
@@ -72,6 +72,8 @@ class Legacy:
         session = self.known(fields, principal, path) or await self._load(fields, principal, path)
         asked = CallerContext(self._process, session, principal, catalogue)
         if isinstance(message, jsonrpc.Request):
+            if idempotency.HEADER in fields:
+                idempotency.from_header(message, fields)
             return await dispatcher.request(asked, message, body, from_headers(fields)), session
         if isinstance(message, list):
             if session.version != V2025_03_26:

@@ -23,7 +23,7 @@ from mcp_app.protocol.errors import (
 )
 from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
 from mcp_app.protocol.http import param_headers, routing_headers
-from mcp_app.protocol.messages import envelope, jsonrpc
+from mcp_app.protocol.messages import envelope, idempotency, jsonrpc
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2026_07_28, is_modern
 from mcp_app.sessions.exchange import Exchange
@@ -89,6 +89,8 @@ class Modern:
             if not isinstance(message, jsonrpc.Request):
                 raise InvalidRequest("The body must be one request or one notification.")
             exchange = self.admit(fields, message, principal, catalogue)
+            if idempotency.HEADER in fields:
+                idempotency.from_header(message, fields)
             asked = CallerContext(self._process, exchange, principal, catalogue)
             answer = self._dispatcher.quick(asked, message, body)
             if answer is not None:
@@ -129,7 +131,8 @@ class Modern:
             raise
         finally:
             reply.close()
-            if reply.failed or not (done or reply.answered):
+            # A keyed call continues without its client, which may repeat the request (decision 0049).
+            if not idempotency.is_keyed(message) and (reply.failed or not (done or reply.answered)):
                 await self._dispatcher.abandon(exchange, message.id)
 
     def admit(

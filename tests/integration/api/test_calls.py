@@ -90,6 +90,15 @@ def test_repeated_idempotency_key_returns_the_same_call(api: Client, queued: lis
     assert _start(api).json()["id"] != _start(api).json()["id"]
 
 
+def test_key_reused_with_an_integer_beyond_64_bits_is_refused(api: Client, queued: list[str]) -> None:
+    _start(api, key="once")
+    body = b'{"tool": "count", "arguments": {"to": %d}}' % 2**70
+    headers = {"idempotency-key": "once"}
+    answer = api.post("/api/calls/", body, content_type="application/json", headers=headers)
+    assert answer.status_code == 422
+    assert len(queued) == 1
+
+
 def test_concurrent_requests_with_one_key_start_one_call(api: Client, queued: list[str]) -> None:
     answers = at_once([partial(_start, api, key="race")] * 4)
     assert Call.objects.count() == len(queued) == 1

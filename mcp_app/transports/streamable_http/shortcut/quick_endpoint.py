@@ -13,7 +13,7 @@ from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.http.headers import accepts_both, is_identity, is_json
-from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages import idempotency, jsonrpc
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.sessions.exchange import Exchange
@@ -71,7 +71,7 @@ class QuickEndpoint(Endpoint):
             message = jsonrpc.parse(body, self._limits)
             if type(message) is jsonrpc.Notification:
                 return self._confirm(fields, message, body, principal, path)
-            if type(message) is not jsonrpc.Request:
+            if type(message) is not jsonrpc.Request or idempotency.HEADER in fields:
                 return None
             if principal.scopes is not None and missing_scope(principal, message):
                 return None
