@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
 from django.conf import settings
-from django.db.models.signals import post_delete, post_migrate, post_save, pre_migrate
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.db.models.signals import m2m_changed, post_delete, post_migrate, post_save, pre_migrate
 from django.utils.module_loading import autodiscover_modules
 
 if TYPE_CHECKING:
@@ -50,6 +53,8 @@ def _listen_for_ends() -> None:
     from mcp_app.auth import ended
 
     ended.register(_end_work)
+    if (groups := getattr(get_user_model(), "groups", None)) is not None:
+        m2m_changed.connect(_groups_changed, sender=groups.through, dispatch_uid="mcp_app.groups")
     for signal in (post_save, post_delete):
         signal.connect(_user_changed, sender=settings.AUTH_USER_MODEL, dispatch_uid="mcp_app.user")
         signal.connect(_key_changed, sender="mcp_app.ApiKey", dispatch_uid="mcp_app.key")
@@ -70,6 +75,19 @@ def _user_changed(instance: Any, signal: Any, **facts: Any) -> None:
         if facts.get("created") or facts.get("raw") or unchanged or instance.is_active:
             return
     ended.end_work(ended.of_person(instance.pk))
+
+
+def _groups_changed(action: str, instance: Any, pk_set: Any, reverse: bool, **facts: Any) -> None:
+    """Announce changed memberships, so that open streams and cached permissions end at once (S5)."""
+    from mcp_app.streams.blocking.announce import announce
+
+    if not action.startswith("post_"):
+        return
+    # The members of a cleared group are unknown by now, so every credential is read again.
+    users = (list(pk_set) if pk_set is not None else [None]) if reverse else [instance.pk]
+    for user in users:
+        payload = {} if user is None else {"user": user}
+        transaction.on_commit(partial(announce, "credentials", payload))
 
 
 def _key_changed(instance: Any, signal: Any, **facts: Any) -> None:

@@ -13,7 +13,6 @@ from django.db import DatabaseError
 
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.identity_provider import provider
-from mcp_app.auth.principal import EVERYTHING
 from mcp_app.catalogue.snapshots.catalogue_refresher import CatalogueRefresher
 from mcp_app.catalogue.snapshots.current_snapshot import Views
 from mcp_app.conf import Settings
@@ -188,7 +187,7 @@ class Process(Services):
             callback(what)
 
     def _redact_secrets(self) -> None:
-        self.log.keep_secret(self.views.of(EVERYTHING).snapshot.secret_names)
+        self.log.keep_secret(self.views.whole.secret_names)
 
     def _record_used_keys(self) -> None:
         used = self.authenticator.used

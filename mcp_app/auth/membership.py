@@ -52,6 +52,15 @@ def number_of_group(permission: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def group_names(permissions: Iterable[str]) -> dict[str, str]:
+    """Map membership permissions of existing groups to the current names of the groups, in one query."""
+    numbers = {name: number for name in permissions if (number := number_of_group(name)) is not None}
+    if not numbers:
+        return {}
+    names = dict(Group.objects.filter(pk__in=set(numbers.values())).values_list("pk", "name"))
+    return {name: names[number] for name, number in numbers.items() if number in names}
+
+
 def grant_membership(permission: str) -> None:
     """Create a membership permission and grant it to its group. Ignore other permissions."""
     group = group_of(permission)

@@ -19,6 +19,16 @@ class Everything:
         return "every permission"
 
 
+class WithoutLogin:
+    """The permissions of a sender without a credential: none, and no access to what needs a login."""
+
+    def __contains__(self, item: object) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "no login"
+
+
 EVERYTHING: Final = Everything()
 # Prefixes of the permissions for this server's own models. Such permissions allow administration.
 OWN_PERMISSIONS: Final = ("mcp_app.", "mcp_oauth.")
@@ -71,4 +81,4 @@ class Principal:
     connection_id: int | None = None
 
 
-LOOPBACK: Final = Principal(key="loopback", name="local user", permissions=frozenset())
+LOOPBACK: Final = Principal(key="loopback", name="local user", permissions=WithoutLogin())

@@ -4,7 +4,15 @@ from mcp_app.models.access import ApiKey, ExternalIdentity, OfferedPermission, S
 from mcp_app.models.api_document import ApiDocument
 from mcp_app.models.audit import AuditEvent, audit, audit_each
 from mcp_app.models.call import Approval, Call, TaskWait
-from mcp_app.models.catalogue import ENTRY_KINDS, Prompt, Resource, ResourceTemplate, StoredSource, Tool
+from mcp_app.models.catalogue import (
+    ENTRY_KINDS,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    StoredSource,
+    Tool,
+    Toolset,
+)
 from mcp_app.models.credential import Credential
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour, Triage
@@ -19,7 +27,7 @@ from mcp_app.models.session import Doctor, LogCursor, Message, Session
 from mcp_app.models.upstream import Upstream
 
 # Models whose rows make up the catalogue. Roles and catalogue files need permissions for each of them.
-CATALOGUE_MODELS = ENTRY_KINDS
+CATALOGUE_MODELS = (*ENTRY_KINDS, Toolset)
 
 __all__ = [
     "CATALOGUE_MODELS",
@@ -58,6 +66,7 @@ __all__ = [
     "TaskWait",
     "TimeZoneChoice",
     "Tool",
+    "Toolset",
     "Triage",
     "Upstream",
     "audit",

@@ -1,9 +1,10 @@
-"""Rows of the catalogue: tools, prompts, resources and resource templates, from any source."""
+"""Rows of the catalogue: tools, prompts, resources and templates from any source, and toolsets of them."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from django.core.validators import RegexValidator
 from django.db import models
 
 from mcp_app.models.edited import EditedRow
@@ -219,6 +220,55 @@ class ResourceTemplate(ContentRow):
 
     def __str__(self) -> str:
         return self.uri_template
+
+
+class Toolset(EditedRow):
+    """A part of the catalogue at a separate address.
+
+    ``members`` names entries, with texts and fixed arguments that apply in this toolset only. ``rules`` add
+    entries by kind, tag, prefix of the key, and source. ``permissions`` are memberships of groups, of which
+    one is enough. ``revision`` is the catalogue revision of the last change.
+    """
+
+    KIND: ClassVar[str] = "toolset"
+    KEY: ClassVar[str] = "slug"
+
+    class Audience(models.TextChoices):
+        """The users who can use a toolset."""
+
+        EVERYONE = "everyone", "everyone"
+        LOGGED_IN = "logged_in", "all users with a login or an API key"
+        GROUPS = "groups", "members of groups"
+
+    slug = models.CharField(
+        max_length=50,
+        unique=True,
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9-]*$", "Use lower-case letters, digits and -.")],
+        help_text="Lower-case letters, digits and -. The address of the toolset ends with it.",
+    )
+    title = models.CharField(max_length=200, blank=True, help_text="Shown by clients instead of the slug.")
+    instructions = models.TextField(
+        blank=True, help_text="Explains to models what these entries are for. Sent when a client connects."
+    )
+    enabled = models.BooleanField(default=True, help_text="Off: the address does not exist for clients.")
+    is_default = models.BooleanField(
+        "served at /mcp",
+        default=False,
+        help_text="Clients of /mcp see the entries of this toolset instead of the whole catalogue.",
+    )
+    audience = models.CharField(
+        "who can use it", max_length=12, choices=Audience.choices, default=Audience.GROUPS
+    )
+    permissions = models.JSONField(default=list, blank=True, editable=False)
+    members = models.JSONField(default=list, blank=True)
+    rules = models.JSONField(default=list, blank=True)
+    revision = models.PositiveBigIntegerField(default=0, editable=False)
+
+    class Meta:
+        ordering: ClassVar[Any] = ["slug"]
+
+    def __str__(self) -> str:
+        return self.slug
 
 
 Row = Tool | Prompt | Resource | ResourceTemplate

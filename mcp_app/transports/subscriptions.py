@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any, Final
 
-from mcp_app.auth.principal import EVERYTHING, Principal
+from mcp_app.auth.principal import Principal
 from mcp_app.handlers.context import CallerContext
 from mcp_app.handlers.subscriptions import KINDS, grant
 from mcp_app.process import Process
@@ -91,6 +91,11 @@ class Subscription:
         """Add or replace the pending notification about a name."""
         self._news[key] = notice
 
+    def check_removed(self) -> bool:
+        """Return True if the server was deleted, or if the client may no longer use it."""
+        self.removed = self._views.of(self.principal.permissions, self._path).server.removed
+        return self.removed
+
     def due(self) -> list[Notice]:
         """Return the pending notifications and clear them."""
         found: list[Notice] = []
@@ -118,7 +123,7 @@ class Subscriptions:
         self._listening: dict[Subscription, None] = {}
         self._by_key: dict[Key, dict[Subscription, None]] = {}
         # The catalogue revision up to which changed resource contents were announced.
-        self._revision = process.views.of(EVERYTHING).revision
+        self._revision = process.views.whole.revision
         self._tasks = TaskUpdates(
             process.background,
             lambda task_id: self.includes(TASK_IDS, task_id),
@@ -210,9 +215,9 @@ class Subscriptions:
         return [name for present, name in self._by_key if present == member]
 
     def _catalogue_changed(self) -> None:
-        catalogue = self._process.views.of(EVERYTHING)
+        catalogue = self._process.views.whole
         known, self._revision = self._revision, catalogue.revision
-        for uri in catalogue.snapshot.updated_since(known):
+        for uri in catalogue.updated_since(known):
             self._resource_updated({"uri": uri})
         run_in_turns(Subscription.wake_for_lists, list(self._listening))
 

@@ -17,12 +17,22 @@ from mcp_app.protocol.messages.server import ENDPOINT, Server
 
 
 class _Holder:
-    """The holder of the current snapshot. Readers see either the old or the new snapshot."""
+    """The holder of the current snapshot. Readers see either the old or the new snapshot.
+
+    ``own`` is the catalogue of the installation's own server: that of the default toolset, or the whole.
+    """
 
     catalogue: Catalogue = EMPTY
+    own: Catalogue = EMPTY
+
+    def put(self, catalogue: Catalogue) -> None:
+        """Replace the snapshot."""
+        default = (each.catalogue for each in catalogue.toolsets.values() if each.is_default)
+        self.own, self.catalogue = next(default, catalogue), catalogue
 
 
 _holder = _Holder()
+servers.register(lambda: _holder.catalogue.servers)
 _loading = threading.Lock()
 _queueing = threading.Lock()
 _executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="catalogue")
@@ -49,10 +59,24 @@ class Views:
         """Return the view for a caller with these permissions, without I/O. Call this once per request.
 
         Requests pass the path of their endpoint, and long-lived objects such as event streams the path of
-        their session. The view of a deleted server is empty, and its ``server`` is ``removed``.
+        their session. The view of a deleted server is empty, and its ``server`` is ``removed``. A toolset
+        that the caller may not use has such a view as well, with a reason as ``refusal``.
         """
-        server = self.server if path == ENDPOINT else servers.at(path)
-        return CatalogueView(EMPTY if server.removed else _holder.catalogue, permissions, server)
+        if path == ENDPOINT:
+            return CatalogueView(_holder.own, permissions, self.server)
+        whole = _holder.catalogue
+        toolset = whole.toolsets.get(path)
+        if toolset is None:
+            server = servers.at(path)
+            return CatalogueView(EMPTY if server.removed else whole, permissions, server)
+        if toolset.admits(permissions):
+            return CatalogueView(toolset.catalogue, permissions, toolset.server)
+        return CatalogueView(EMPTY, permissions, toolset.refusing)
+
+    @property
+    def whole(self) -> Catalogue:
+        """The whole snapshot, for what concerns all servers and no caller."""
+        return _holder.catalogue
 
 
 def loaded() -> Catalogue:
@@ -69,7 +93,7 @@ def refresh_now(*, force: bool = False) -> Catalogue:
         present = _holder.catalogue
         at = snapshot_loader.revision()
         if force or at.number != present.revision:
-            _holder.catalogue = snapshot_loader.load(NOTHING_BUILT if force else present.built, at)
+            _holder.put(snapshot_loader.load(NOTHING_BUILT if force else present.built, at))
         return _holder.catalogue
 
 
@@ -86,7 +110,8 @@ async def refresh(force: bool = False) -> Catalogue:
 
 def replace(catalogue: Catalogue) -> Catalogue:
     """Replace the current catalogue in a test, and return the former catalogue."""
-    before, _holder.catalogue = _holder.catalogue, catalogue
+    before = _holder.catalogue
+    _holder.put(catalogue)
     return before
 
 

@@ -21,12 +21,14 @@ class Entry:
     """The common part of all kinds of entries.
 
     ``order`` is (rank of the source, position, row id); entries of code have rank 0 and others rank 1.
+    ``source`` is the stored name of the source.
     """
 
     wire: Wire
     permission: str
     order: Order
     tags: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +136,13 @@ class Built(NamedTuple):
 class BuiltEntries(NamedTuple):
     """The built entries of a snapshot by kind and row id.
 
-    ``made_from`` holds everything beside the rows that the entries depend on.
+    ``made_from`` holds everything beside the rows that the entries depend on. ``toolsets`` are the toolsets
+    of the snapshot by path.
     """
 
     made_from: Any = None
     by_kind: Mapping[type[Any], Mapping[int, Built]] = {}
+    toolsets: Mapping[str, Any] = {}
 
 
 NOTHING_BUILT: Final = BuiltEntries()

@@ -16,6 +16,7 @@ from mcp_app.catalogue.snapshots.entries import (
 )
 from mcp_app.catalogue.snapshots.pages import Pages
 from mcp_app.protocol.messages.pagination import CursorCodec
+from mcp_app.protocol.messages.server import Server
 
 KINDS = ("tools", "prompts", "resources")
 
@@ -27,6 +28,8 @@ class Catalogue:
     maps each limited tool to its maximum of concurrent calls in all workers together. ``queues`` are the
     queues of background tools; "" is the default queue. ``templates`` are in matching order. ``pages`` are
     the lists by kind. The next snapshot reuses ``built``. Transports cache derived data in ``prepared``.
+    No template matches the URIs in ``withheld``, which are resources outside of a toolset.
+    ``toolsets`` are the enabled toolsets of a whole catalogue by path, and ``servers`` their servers.
     Callers and permissions belong to ``CatalogueView``.
     """
 
@@ -42,8 +45,11 @@ class Catalogue:
         "revision",
         "revisions",
         "secret_names",
+        "servers",
         "templates",
         "tools",
+        "toolsets",
+        "withheld",
     )
 
     def __init__(
@@ -57,11 +63,14 @@ class Catalogue:
         templates: Iterable[ResourceEntry] = (),
         page_size: int = 100,
         secret: bytes = b"no cursor was ever sent",
+        withheld: frozenset[str] = frozenset(),
         built: BuiltEntries = NOTHING_BUILT,
     ) -> None:
         self.revision = revision
         self.built = built
         self.prepared: dict[Any, Any] = {}
+        self.toolsets: Mapping[str, Any] = {}
+        self.servers: Mapping[str, Server] = {}
         self.revisions = dict(revisions)
         self.tools = {entry.name: entry for entry in tools}
         self.max_running = {
@@ -77,6 +86,7 @@ class Catalogue:
         contents = ((entry.content_revision, entry.uri) for entry in self.resources.values())
         self._contents = sorted((each for each in contents if each[0]), reverse=True)
         self.templates = sorted(templates, key=lambda entry: entry.order)
+        self.withheld = withheld
         codec = CursorCodec(secret)
         lists: dict[str, Iterable[Entry]] = {
             "tools": self.tools.values(),

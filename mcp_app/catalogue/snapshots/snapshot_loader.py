@@ -13,13 +13,13 @@ from django.db import connection
 from mcp_app import conf
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.schemas.validation import SchemaError
-from mcp_app.catalogue.snapshots import entry_builder
+from mcp_app.catalogue.snapshots import entry_builder, toolsets
 from mcp_app.catalogue.snapshots.entries import NOTHING_BUILT, BuiltEntries
 from mcp_app.catalogue.snapshots.incremental import Builder
 from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.catalogue.sources.code import CODE
 from mcp_app.catalogue.sources.lookup import provided, rows_of, source_of
-from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Tool, Toolset
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
 log = logging.getLogger("mcp.catalogue")
@@ -76,7 +76,13 @@ def _built(rows: Iterable[Row]) -> Iterator[Any]:
 def _read(at: CatalogueRevision, before: BuiltEntries) -> Catalogue:
     builder = Builder(before, (conf.get(), *provided()))
     entries = {kind: builder.entries(rows_of(kind).filter(enabled=True), _entry) for kind in ENTRY_KINDS}
-    return _catalogue(at, entries, builder.built)
+    catalogue = _catalogue(at, entries, builder.built)
+    catalogue.toolsets = toolsets.served(
+        catalogue, Toolset.objects.filter(enabled=True), before.toolsets, **_paging()
+    )
+    catalogue.servers = {path: each.server for path, each in catalogue.toolsets.items()}
+    catalogue.built = builder.built._replace(toolsets=catalogue.toolsets)
+    return catalogue
 
 
 def _catalogue(
@@ -89,10 +95,13 @@ def _catalogue(
         prompts=entries[Prompt],
         resources=entries[Resource],
         templates=entries[ResourceTemplate],
-        page_size=conf.get().page_size,
-        secret=django_settings.SECRET_KEY.encode(),
         built=built,
+        **_paging(),
     )
+
+
+def _paging() -> dict[str, Any]:
+    return {"page_size": conf.get().page_size, "secret": django_settings.SECRET_KEY.encode()}
 
 
 def _entry(row: Row) -> Any:

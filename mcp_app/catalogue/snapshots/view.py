@@ -60,6 +60,8 @@ class CatalogueView(NamedTuple):
         return entry, variables or {}
 
     def _matching(self, uri: str) -> tuple[ResourceEntry | None, dict[str, str] | None]:
+        if uri in self.snapshot.withheld:
+            return None, None
         for entry in self.snapshot.templates:
             if entry.match is not None and (variables := entry.match(uri)) is not None:
                 return entry, variables

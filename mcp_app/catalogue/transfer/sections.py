@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from mcp_app.catalogue.toolsets.section import TOOLSETS
+
 
 class Section(Protocol):
     """A list in a catalogue file, of rows that administrators make.
@@ -35,4 +37,4 @@ class Section(Protocol):
 
 
 # Further sections are registered here. Import writes them after the entries, in this order.
-SECTIONS: list[Section] = []
+SECTIONS: list[Section] = [TOOLSETS]

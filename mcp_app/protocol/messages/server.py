@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 
 from mcp_app.protocol import downlevel
+from mcp_app.protocol.errors import Forbidden, McpError, ServerNotFound
 from mcp_app.protocol.messages.envelope import SERVER_INFO
 
 # The path of a server's Streamable HTTP endpoint, which also identifies the server elsewhere.
@@ -41,7 +42,8 @@ class Server:
 
     ``info`` has the members of the newest revisions. ``meta`` is the ``_meta`` in every modern result
     (DISC-03). ``identity`` is equal for servers that clients cannot tell apart. A ``removed`` server stands
-    for a server that was deleted: it offers nothing and accepts no requests.
+    for a server that was deleted: it offers nothing and accepts no requests. With a ``refusal`` it exists,
+    but not for the caller. The refusal is the reason.
     """
 
     __slots__ = (
@@ -52,6 +54,7 @@ class Server:
         "meta",
         "name",
         "path",
+        "refusal",
         "removed",
         "title",
         "version",
@@ -67,9 +70,10 @@ class Server:
         website: str = "",
         path: str = ENDPOINT,
         removed: bool = False,
+        refusal: str = "",
     ) -> None:
         self.name, self.version, self.title, self.instructions = name, version, title, instructions
-        self.path, self.removed = path, removed
+        self.path, self.removed, self.refusal = path, removed or bool(refusal), refusal
         self.identity = (name, version, title, instructions, website, path)
         self.info: dict[str, Any] = {"name": name, "version": version}
         if title:
@@ -83,6 +87,10 @@ class Server:
     def label(self) -> str:
         """The name for display."""
         return self.title or self.name
+
+    def absence(self) -> McpError:
+        """Return the error for requests to a server that was removed or refuses the caller."""
+        return Forbidden(self.refusal) if self.refusal else ServerNotFound()
 
     def opening(self, method: str) -> bytes:
         """Return the start of a modern result that has further members. It is encoded once per method."""

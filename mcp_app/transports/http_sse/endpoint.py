@@ -23,7 +23,6 @@ from mcp_app.protocol.errors import (
     McpError,
     NotAcceptable,
     Refused,
-    ServerNotFound,
     SessionNotFound,
 )
 from mcp_app.protocol.features.subscriptions import CANCELLED
@@ -134,7 +133,7 @@ class HttpSse:
         path = further_path(scope["path"]) or ENDPOINT
         catalogue = self._process.views.of(principal.permissions, path)
         if catalogue.server.removed:
-            raise ServerNotFound
+            raise self._endpoint.absence(principal, catalogue.server, fields, scope)
         return principal, catalogue
 
     async def _session(self, scope: Scope, principal: Principal, path: str) -> LiveSession:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from mcp_app.auth.challenges import check_scopes
+from mcp_app.auth.challenges import check_scopes, unauthorized
 from mcp_app.auth.own_addresses import metadata_url
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.dispatcher import NO_REDIS
 from mcp_app.execution.calls.reply import Answered, StreamReference
 from mcp_app.execution.calls.results import unexpected
@@ -35,7 +35,7 @@ from mcp_app.protocol.http.headers import (
 )
 from mcp_app.protocol.http.transport_security import HostPolicy, is_forwarded, names_loopback
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.protocol.messages.server import ENDPOINT, further_path
+from mcp_app.protocol.messages.server import ENDPOINT, Server, further_path
 from mcp_app.protocol.versions import LEGACY_NAMES
 from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
@@ -145,6 +145,15 @@ class Endpoint:
             path=further_path(scope["path"]) or ENDPOINT,
         )
 
+    def absence(self, principal: Principal, server: Server, fields: Fields, scope: Scope) -> McpError:
+        """Return the error for a request to a removed server, or to one that refuses the principal.
+
+        A client without a credential is asked for one.
+        """
+        if server.refusal and principal is LOOPBACK:
+            return unauthorized(server.refusal, metadata=_metadata(fields, scope))
+        return server.absence()
+
     def check_scopes(
         self,
         principal: Principal,
@@ -181,6 +190,10 @@ class Endpoint:
         if principal.scopes is not None:
             self.check_scopes(principal, message, fields, scope)
         catalogue = self._process.views.of(principal.permissions, path)
+        if catalogue.server.removed:
+            error = self.absence(principal, catalogue.server, fields, scope)
+            error.request_id = message.id if isinstance(message, jsonrpc.Request) else None
+            raise error
         accept = fields.get(b"accept")
         if self._modern.takes(fields, message):
             if not accepts_both(accept):
@@ -221,6 +234,9 @@ class Endpoint:
         principal = await self.principal(fields, scope)
         if not accepts_sse(fields.get(b"accept")):
             raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
+        server = self._process.views.of(principal.permissions, scope["path"]).server
+        if server.removed:
+            raise self.absence(principal, server, fields, scope)
         self.connections.admit(principal.key)
         session, reference, token = await self._legacy.get(fields, principal, scope["path"])
         try:

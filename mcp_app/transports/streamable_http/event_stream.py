@@ -293,6 +293,9 @@ class EventStream(SseResponse):
             self._record_activity(self._session.id)
             if connection.token and not await self._process.standalone.renew(self._session, connection.token):
                 return False
+            self._principal = principal
+            if self._catalogue().server.removed:
+                return False
         except (StreamsError, Unavailable):
             return True  # The check is not possible now. A short outage must not disconnect every reader.
         except McpError:

@@ -17,7 +17,7 @@ from mcp_app.execution.calls.reply import ACCEPTED, Answered, StreamReference
 from mcp_app.handlers.context import CallerContext
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
-from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, ServerNotFound, SessionNotFound
+from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
 from mcp_app.protocol.features.subscriptions import CANCELLED
 from mcp_app.protocol.http import event_id, interim_headers
 from mcp_app.protocol.messages import idempotency, jsonrpc
@@ -103,7 +103,7 @@ class Legacy:
     ) -> None:
         """Raise McpError for a message that no session accepts (ERA-08, DLG-002-01)."""
         if catalogue.server.removed:
-            raise ServerNotFound
+            raise catalogue.server.absence()
         if self._alone:
             _refuse_modern(fields, message)
         routed = self._strict or (

@@ -160,4 +160,4 @@ class ListenStream(SseResponse):
         except McpError:
             return False
         self._principal = self._subscription.principal = principal
-        return principal.key == self._connection.principal_key
+        return principal.key == self._connection.principal_key and not self._subscription.check_removed()

@@ -16,7 +16,6 @@ from mcp_app.protocol.errors import (
     McpError,
     MethodNotAllowed,
     MethodNotFound,
-    ServerNotFound,
     UnsupportedVersion,
     fitted,
     http_status_for,
@@ -141,7 +140,7 @@ class Modern:
         """Apply the checks of ERA-10 between parser and handler in their order, and return the exchange."""
         params, method = request.params, request.method
         if catalogue.server.removed:
-            raise ServerNotFound
+            raise catalogue.server.absence()
         if routing_headers.agree(fields, method, params):
             said = envelope.read(params)
         else:

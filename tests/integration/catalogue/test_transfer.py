@@ -64,7 +64,14 @@ def preset(**values: Any) -> dict[str, Any]:
 
 
 def test_untouched_catalogue_exports_an_empty_file() -> None:
-    assert exported() == {**HEAD, "tools": [], "prompts": [], "resources": [], "templates": []}
+    assert exported() == {
+        **HEAD,
+        "tools": [],
+        "prompts": [],
+        "resources": [],
+        "templates": [],
+        "toolsets": [],
+    }
 
 
 def test_export_contains_only_overrides_of_code_entries() -> None:
@@ -252,6 +259,7 @@ def test_import_keeps_missing_entries_unless_pruned() -> None:
         "prompts": entries["prompts"][:1],
         "resources": [],
         "templates": [],
+        "toolsets": [],
     }
     assert list(Tool.objects.values_list("name", flat=True)) == ["add"]
 
@@ -369,7 +377,7 @@ def test_invalid_upload_is_refused(file: Any, says: str, uploads: Path) -> None:
         (json.dumps(HEAD | {"version": True}), "version: Must be 1"),
         (
             json.dumps(HEAD | {"users": []}),
-            "users: Unknown: a file has tools, prompts, resources, templates.",
+            "users: Unknown: a file has tools, prompts, resources, templates, toolsets.",
         ),
         (json.dumps(HEAD | {"tools": {}}), "tools: Must be a list of entries; [] when there are none."),
         (json.dumps(HEAD | {"tools": [None] * 10_001}), "more than 10000 entries"),

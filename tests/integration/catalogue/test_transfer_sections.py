@@ -46,7 +46,7 @@ def _registered(announced: list[int]) -> Iterator[None]:
     OfferedPermission.objects.all().delete()
     SECTIONS.append(Toys())
     yield
-    SECTIONS.clear()
+    SECTIONS.pop()
 
 
 def differences(**options: Any) -> list[tuple[str, str]]:

@@ -17,6 +17,8 @@ BEGIN: Final = "## Every way in"
 COLUMNS: Final = ("anonymous", "staff", "auditor", "operator", "administrator")
 KINDS: Final = ("tool", "prompt", "resource", "resourcetemplate")
 OWN: Final = KINDS[:3]
+# The kinds of rows in catalogue files.
+FILED: Final = (*KINDS, "toolset")
 # Plural names in the API.
 PLURALS: Final = {
     "tool": "tools",
@@ -146,7 +148,7 @@ def _needs(text: str) -> tuple[str, tuple[Clause, ...]]:
     for part in text.split(" and "):
         names = [_whole(name) for name in re.findall("`([^`]+)`", part)]
         assert names, f"What does {text!r} need?"
-        every = [_of(kind, name.replace("*", "<kind>")) for kind, name in product(KINDS, names)]
+        every = [_of(kind, name.replace("*", "<kind>")) for kind, name in product(FILED, names)]
         if part.startswith("every "):
             clauses += [frozenset({name}) for name in every]
         else:

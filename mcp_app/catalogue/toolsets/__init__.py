@@ -1,0 +1,1 @@
+"""Toolsets as administrators edit them. ``snapshots/toolsets.py`` builds what clients see."""

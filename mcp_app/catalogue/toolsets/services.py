@@ -1,0 +1,128 @@
+"""The only functions that write toolsets. They check, write, record, audit and announce changes.
+
+They follow ``changes/services.py``: ``actor`` is the acting user or None for the system, ``why`` is stored
+with the change, and ``seen`` is the revision of the toolset that the caller read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from mcp_app.auth.membership import grant_membership
+from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.changes.services import refuse_stale, refuse_unless_publisher
+from mcp_app.catalogue.toolsets.checks import check
+from mcp_app.models import CatalogueChange, Toolset
+
+FIELDS: Final = (
+    "slug", "title", "instructions", "enabled", "is_default", "audience", "permissions", "members", "rules",
+)  # fmt: skip
+
+
+def state_of(row: Toolset) -> dict[str, Any]:
+    """Return the state of a toolset that the history stores."""
+    return {name: getattr(row, name) for name in FIELDS}
+
+
+def save_toolset(
+    *, actor: Any, toolset: Toolset | None = None, why: str = "", seen: int | None = None, **values: Any
+) -> Toolset:
+    """Create a toolset (``toolset`` None) or change one. Raises ValidationError and PermissionDenied."""
+    action = "created" if toolset is None else "changed"
+    return _save(toolset, values, actor=actor, action=action, why=why, seen=seen)
+
+
+def delete_toolset(*, toolset: Toolset, actor: Any, why: str = "") -> None:
+    """Delete a toolset. Its streams end, and its address does not exist any more."""
+    refuse_unless_publisher(actor)
+    why = revisions.checked_why(why)
+    with transaction.atomic():
+        row = _locked(toolset)
+        before, pk = state_of(row), row.pk
+        row.delete()
+        row.pk = pk  # ``delete`` clears it, but the history needs it.
+        _remember(row, revisions.bump(set()), "deleted", before, None, actor, why)
+
+
+def roll_back(*, to: CatalogueChange, actor: Any, why: str = "", seen: int | None = None) -> Toolset:
+    """Restore and return a toolset in its state after a change, or before its deletion."""
+    state = to.after if to.after is not None else to.before or {}
+    row = Toolset.objects.filter(slug=to.key).first()
+    values = {name: state[name] for name in FIELDS if name in state}
+    return _save(row, values, actor=actor, action="rolled_back", why=why, seen=seen, restores=True)
+
+
+def _save(
+    toolset: Toolset | None,
+    values: Mapping[str, Any],
+    *,
+    actor: Any,
+    action: str,
+    why: str,
+    seen: int | None,
+    restores: bool = False,
+) -> Toolset:
+    refuse_unless_publisher(actor)
+    why = revisions.checked_why(why)
+    with transaction.atomic():
+        revisions.lock()
+        row = Toolset() if toolset is None else _locked(toolset)
+        before = None if toolset is None else state_of(row)
+        if before is not None:
+            stored: Any = row
+            refuse_stale(stored, seen)
+        _fill(row, values, before)
+        check(row, _known(before, values) if restores else before)
+        after = state_of(row)
+        if before == after:
+            return row
+        for permission in row.permissions:
+            grant_membership(permission)
+        row.revision = revisions.bump(set())
+        row.updated_by = revisions.stored_actor(actor)
+        row.save()
+        _remember(row, row.revision, action, before, after, actor, why)
+    return row
+
+
+def _locked(toolset: Toolset) -> Toolset:
+    revisions.lock()
+    return Toolset.objects.select_for_update(of=("self",)).get(pk=toolset.pk)
+
+
+def _fill(row: Toolset, values: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
+    if unknown := sorted(values.keys() - set(FIELDS)):
+        raise ValidationError({unknown[0]: ["There is no such field."]})
+    if before is not None and values.get("slug", row.slug) != row.slug:
+        raise ValidationError({"slug": ["This is part of the address and cannot be changed."]})
+    for name, value in values.items():
+        setattr(row, name, value)
+
+
+def _known(before: Mapping[str, Any] | None, restored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored state with the members and groups of a restored one, which may no longer exist."""
+    stored = before or {}
+    lists = {name: [*stored.get(name, ()), *restored.get(name, ())] for name in ("members", "permissions")}
+    return {**(before or restored), **lists}
+
+
+def _remember(
+    row: Toolset,
+    revision: int,
+    action: str,
+    before: dict[str, Any] | None,
+    after: dict[str, Any] | None,
+    actor: Any,
+    why: str,
+) -> None:
+    found: Any = row
+    revisions.record(
+        revision=revision, row=found, action=action, before=before, after=after, actor=actor, why=why
+    )
+    changed = sorted(name for name in FIELDS if before[name] != after[name]) if before and after else []
+    detail = {"revision": revision, "changed": changed, **({"why": why} if why else {})}
+    revisions.audit(actor=actor, action=f"catalogue.{action}", row=found, detail=detail)
