@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 
-import httpcore2
-
-from mcp_app.egress.connections import Progress
 from mcp_app.egress.policy import EgressFailed, EgressRefused, Policy
+from mcp_app.egress.wire import BrokenError, Response
 
 ACCEPT_ENCODING: Final = "gzip"
 _GZIP: Final = zlib.MAX_WBITS | 16
 # Each member of a gzip file copies the rest of its chunk, so many tiny ones would cost too much.
 _MAX_MEMBERS: Final = 1_000
 _WITHOUT_BODY: Final = frozenset({204, 205, 304})
-_BROKEN: Final = (
-    httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError
-)  # fmt: skip
+BROKE_OFF: Final = "The server broke off or did not speak HTTP. Try again later."
 
 
 class Answer:
@@ -27,7 +23,6 @@ class Answer:
     __slots__ = (
         "_method",
         "_policy",
-        "_progress",
         "_response",
         "charset",
         "content_type",
@@ -35,15 +30,10 @@ class Answer:
         "status",
     )
 
-    def __init__(
-        self, request: Any, response: httpcore2.Response, policy: Policy, progress: Progress
-    ) -> None:
-        self._method: str = request.method
-        self._response, self._policy, self._progress = response, policy, progress
+    def __init__(self, method: str, response: Response, policy: Policy) -> None:
+        self._method, self._response, self._policy = method, response, policy
         self.status = response.status
-        self.headers = tuple(
-            (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in response.headers
-        )
+        self.headers = tuple(response.headers)
         name, _, parameters = (self.header("content-type") or "").partition(";")
         self.content_type = name.strip().lower()
         _, _, charset = parameters.lower().partition("charset=")
@@ -84,15 +74,13 @@ class Answer:
     async def _counted(self, most: int) -> AsyncIterator[bytes]:
         size = 0
         try:
-            async for chunk in self._response.aiter_stream():
+            while chunk := await self._response.read():
                 size += len(chunk)
                 if size > most:
                     raise _too_large(most)
                 yield chunk
-        except _BROKEN:
-            raise EgressFailed(
-                "The server broke off or did not speak HTTP. Try again later.", sent=self._progress.sent
-            ) from None
+        except BrokenError:
+            raise EgressFailed(BROKE_OFF) from None
 
 
 async def _inflated(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:

@@ -18,15 +18,16 @@ import orjson
 
 from mcp_app.egress import target as targets
 from mcp_app.egress.answer import Answer
-from mcp_app.egress.connections import Progress, new_pool, proxy_for
+from mcp_app.egress.dialing import dialed, proxy_for
 from mcp_app.egress.exchange import (
     METHODS,
     REDIRECTS,
+    Progress,
     Request,
     Secrets,
     check,
     check_type,
-    closed,
+    head_of,
     redirected,
     send,
 )
@@ -128,14 +129,17 @@ async def _ask(
     target: Target, policy: Policy, resolve: Resolve, tls: ssl.SSLContext | None, request: Request
 ) -> Fetched | Target:
     proxy = await proxy_for(target, policy, resolve)
-    # Each request has its own pool, so that requests share no connection, cookie or credential.
-    async with new_pool(target, policy, resolve, tls, proxy) as pool:
-        progress = Progress()
-        response = await send(pool, request, target, policy, Secrets(), progress, proxy)
+    head = head_of(request, target, policy, Secrets(), proxy)
+    # Each request has its own connection, so that requests share no credential.
+    wire = await dialed(target, policy, resolve, tls, proxy)
+    try:
+        response = await send(wire, request, head, Progress())
         try:
-            return await _read(target, Answer(request, response, policy, progress), policy)
+            return await _read(target, Answer(request.method, response, policy), policy)
         finally:
-            await closed(response)
+            response.close()
+    finally:
+        wire.abort()
 
 
 async def _read(target: Target, answer: Answer, policy: Policy) -> Fetched | Target:

@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import quote, unquote_plus
 
-import httpcore2
 import httpx2
 
 from mcp_app.egress import target as targets
-from mcp_app.egress.answer import ACCEPT_ENCODING, Answer
-from mcp_app.egress.connections import PROGRESS, Progress, new_pool, pools, proxy_for
+from mcp_app.egress.answer import ACCEPT_ENCODING, BROKE_OFF, Answer
+from mcp_app.egress.connections import Kept, kept
+from mcp_app.egress.dialing import Proxy, bracketed, dialed, proxy_for
 from mcp_app.egress.policy import EgressFailed, EgressRefused, Policy
 from mcp_app.egress.target import Resolve, Target
+from mcp_app.egress.wire import BrokenError, Response, Wire, request_head
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -37,10 +39,6 @@ OWN_HEADERS: Final = frozenset(
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _COOKIE: Final = re.compile(r"[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*")
-_BROKEN: Final = (
-    httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError
-)  # fmt: skip
-_BROKE_OFF: Final = "The server broke off or did not speak HTTP. Try again later."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +70,41 @@ class Secrets:
 _NO_SECRETS: Final = Secrets()
 
 
+@dataclass(slots=True)
+class Progress:
+    """The progress of one request: whether its first byte left this server."""
+
+    sent: bool = False
+
+
 @asynccontextmanager
 async def exchange(
     request: Request,
     policy: Policy,
     secrets: Secrets = _NO_SECRETS,
     *,
+    caller: str = "",
     resolve: Resolve = targets.resolve_by_system,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Answer]:
     """Send a request within ``policy`` and yield the answer. The policy's time includes the block.
 
-    Only GET and HEAD follow redirects, to the same origin, up to ``policy.max_redirects``. Raise
-    EgressRefused if the policy forbids the request or the answer, and EgressFailed if the network or the
-    server fails. Cancellation closes the connection at once.
+    Only GET and HEAD follow redirects, to the same origin, up to ``policy.max_redirects``. One ``caller``
+    cannot use all connections to an origin. Raise EgressRefused if the policy forbids the request or the
+    answer, and EgressFailed if the network or the server fails. Cancellation closes the connection at once.
     """
     check(request)
     target, progress = targets.read(request.url, policy), Progress()
     try:
         async with asyncio.timeout(policy.seconds) as limit:
-            async with _answered(request, target, policy, secrets, progress, resolve, tls) as answer:
-                yield answer
+            connections = await kept()
+            await connections.enter(target, policy, caller)
+            try:
+                answered = _answered(connections, request, target, policy, secrets, progress, resolve, tls)
+                async with answered as answer:
+                    yield answer
+            finally:
+                connections.leave(target, caller)
     except EgressRefused as refusal:
         refusal.sent = progress.sent
         raise
@@ -106,6 +118,7 @@ async def exchange(
 
 @asynccontextmanager
 async def _answered(
+    connections: Kept,
     request: Request,
     target: Target,
     policy: Policy,
@@ -114,135 +127,102 @@ async def _answered(
     resolve: Resolve,
     tls: ssl.SSLContext | None,
 ) -> AsyncIterator[Answer]:
-    kept = await pools()
-    async with kept.turn(target, policy):
-        proxy = await proxy_for(target, policy, resolve)
-        key = (target.scheme, target.host, target.port, secrets.key, policy.allow, resolve, tls, proxy)
-        used = kept.acquire(key, lambda: new_pool(target, policy, resolve, tls, proxy))
+    proxy = await proxy_for(target, policy, resolve)
+    key = (target.scheme, target.host, target.port, secrets.key, policy.allow, resolve, tls, proxy)
+    dial = partial(dialed, target, policy, resolve, tls, proxy)
+    for _ in range(policy.max_redirects + 1 if request.method in _SAFE else 1):
+        head = head_of(request, target, policy, secrets, proxy)
+        response = await _sent(connections.take(key), dial, request, head, progress)
         try:
-            for _ in range(policy.max_redirects + 1 if request.method in _SAFE else 1):
-                response = await _sent(used.pool, request, target, policy, secrets, progress, proxy)
-                try:
-                    answer = Answer(request, response, policy, progress)
-                    following = _following(answer, request, target, policy)
-                    if following is None:
-                        check_type(answer, policy)
-                        yield answer
-                        return
-                    target = following
-                finally:
-                    await closed(response)
+            answer = Answer(request.method, response, policy)
+            following = _following(answer, request, target, policy)
+            if following is None:
+                check_type(answer, policy)
+                yield answer
+                return
+            target = following
         finally:
-            kept.release(key, used)
+            response.close()
+            connections.put(key, response.wire)
     raise EgressRefused(f"The address redirects more than {policy.max_redirects} times.")
 
 
 async def _sent(
-    pool: httpcore2.AsyncConnectionPool,
-    request: Request,
-    target: Target,
-    policy: Policy,
-    secrets: Secrets,
-    progress: Progress,
-    proxy: str,
-) -> httpcore2.Response:
-    progress.connected = progress.sent = False
-    try:
-        return await send(pool, request, target, policy, secrets, progress, proxy)
-    except EgressFailed:
-        # A kept connection may have been closed by the server while the request was under way (RFC 9110
-        # section 9.2.2). Only requests that change nothing are sent again.
-        if progress.connected or request.method not in _SAFE:
-            raise
-    return await send(pool, request, target, policy, secrets, progress, proxy)
+    idle: Wire | None, dial: Callable[[], Awaitable[Wire]], request: Request, head: bytes, progress: Progress
+) -> Response:
+    if idle is not None:
+        try:
+            return await send(idle, request, head, progress)
+        except EgressFailed:
+            # A kept connection may have been closed by the server while the request was under way (RFC 9110
+            # section 9.2.2). Only requests that change nothing are sent again.
+            if request.method not in _SAFE:
+                raise
+    return await send(await dial(), request, head, progress)
 
 
-async def send(
-    pool: httpcore2.AsyncConnectionPool,
-    request: Request,
-    target: Target,
-    policy: Policy,
-    secrets: Secrets,
-    progress: Progress,
-    proxy: str = "",
-) -> httpcore2.Response:
-    """Send one request over a connection of the pool and return the answer, whose body is still arriving."""
-    host = target.host.rstrip(".").encode() if proxy else target.host.encode()
-    # The library writes a given port into requests to a proxy, even if it is the usual one.
-    port, path = target.url.port, _path(target, secrets.query)
-    url = httpcore2.URL(scheme=target.scheme.encode(), host=host, port=port, target=path)
-    timeout = {"connect": policy.connect_seconds, "read": policy.seconds, "write": policy.seconds}
-    extensions = {"timeout": timeout, "sni_hostname": target.host.rstrip(".")}
-    body = request.body
-    wire = httpcore2.Request(
-        request.method,
-        url,
-        headers=[
-            *_headers(target, policy, request, secrets),
-            *_secret_headers(secrets, request),
-        ],
-        content=body if body is not None else b"",
-        extensions=extensions,
-    )
-    token = PROGRESS.set(progress)
+async def send(wire: Wire, request: Request, head: bytes, progress: Progress) -> Response:
+    """Send one request and return the answer, whose body is still arriving."""
+    progress.sent = True
+    response = wire.ask(head, request.body, has_body=request.method != "HEAD")
+    is_answered = False
     try:
-        return await pool.handle_async_request(wire)
-    except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-        through = " through this server's proxy" if proxy else ""
-        raise EgressFailed(
-            f"No secure connection to the server could be made{through}. Check the address or try later.",
-            sent=False,
-        ) from None
-    except httpcore2.ProxyError:
-        raise EgressFailed("The proxy of this server refused the connection.", sent=False) from None
-    except _BROKEN:
-        raise EgressFailed(_BROKE_OFF, sent=progress.sent) from None
+        await response.head()
+        is_answered = True
+    except BrokenError:
+        raise EgressFailed(BROKE_OFF) from None
     finally:
-        PROGRESS.reset(token)
+        if not is_answered:
+            response.close()
+    return response
 
 
-async def closed(response: httpcore2.Response) -> None:
-    """Close an answer. A connection whose answer was not read to its end is closed with it."""
-    with suppress(*_BROKEN):
-        await response.aclose()
+def head_of(
+    request: Request, target: Target, policy: Policy, secrets: Secrets, proxy: Proxy | None = None
+) -> bytes:
+    """Return the bytes of a request before its body. Raise EgressRefused if they cannot be sent."""
+    headers = [*_headers(target, policy, request, secrets), *_secret_headers(secrets, request)]
+    path = _path(target, secrets.query)
+    if proxy is not None and target.scheme == "http":
+        port = "" if target.url.port is None else f":{target.url.port}"
+        path = f"http://{bracketed(target.host.rstrip('.'))}{port}{path}"
+        headers += proxy.headers
+    try:
+        return request_head(request.method, path, headers)
+    except ValueError:
+        raise EgressRefused("The request has a character that cannot be sent.") from None
 
 
-def _path(target: Target, query: Sequence[tuple[str, str]]) -> bytes:
+def _path(target: Target, query: Sequence[tuple[str, str]]) -> str:
     """Return path and query with the credential's parameters, which replace others of their names."""
-    path = target.url.raw_path
+    path = target.url.raw_path.decode("ascii")
     if not query:
         return path
     names = {name for name, _ in query}
-    before, _, given = path.partition(b"?")
-    pairs = [
-        pair
-        for pair in given.decode("ascii").split("&")
-        if pair and unquote_plus(pair.partition("=")[0]) not in names
-    ]
+    before, _, given = path.partition("?")
+    pairs = [pair for pair in given.split("&") if pair and unquote_plus(pair.partition("=")[0]) not in names]
     pairs += [f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query]
-    return before + b"?" + "&".join(pairs).encode()
+    return f"{before}?{'&'.join(pairs)}"
 
 
-def _headers(target: Target, policy: Policy, request: Request, secrets: Secrets) -> list[tuple[bytes, bytes]]:
+def _headers(target: Target, policy: Policy, request: Request, secrets: Secrets) -> list[tuple[str, str]]:
     given = {name.lower() for name, _ in (*request.headers, *secrets.headers)}
-    headers = [(b"Host", target.authority.encode())]
+    headers = [("Host", target.authority)]
     usual = (
         ("User-Agent", policy.user_agent),
         ("Accept", "*/*"),
         ("Accept-Encoding", ACCEPT_ENCODING),
     )
-    headers += [(name.encode(), value.encode()) for name, value in usual if name.lower() not in given]
+    headers += [(name, value) for name, value in usual if name.lower() not in given]
     # A header of the credential replaces others of its name. Cookies are sent in one header together.
     without = {name.lower() for name, _ in secrets.headers} | ({"cookie"} if secrets.cookies else set())
-    headers += [
-        (name.encode(), value.encode()) for name, value in request.headers if name.lower() not in without
-    ]
+    headers += [(name, value) for name, value in request.headers if name.lower() not in without]
     if request.body is not None:
-        headers.append((b"Content-Length", str(len(request.body)).encode()))
+        headers.append(("Content-Length", str(len(request.body))))
     return headers
 
 
-def _secret_headers(secrets: Secrets, request: Request) -> list[tuple[bytes, bytes]]:
+def _secret_headers(secrets: Secrets, request: Request) -> list[tuple[str, str]]:
     headers = list(secrets.headers)
     if secrets.cookies:
         if not all(_NAME.fullmatch(name) and _COOKIE.fullmatch(value) for name, value in secrets.cookies):
@@ -257,7 +237,7 @@ def _secret_headers(secrets: Secrets, request: Request) -> list[tuple[bytes, byt
     for name, value in headers:
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value) or name.lower() in OWN_HEADERS:
             raise EgressRefused("The credential has a header that cannot be sent.")
-    return [(name.encode(), value.encode()) for name, value in headers]
+    return headers
 
 
 def check(request: Request) -> None:

@@ -22,6 +22,12 @@ class Correlation(NamedTuple):
 CURRENT: ContextVar[Correlation | None] = ContextVar("mcp_correlation", default=None)
 
 
+def principal() -> str:
+    """Return the key of the principal whose call this task or thread runs, or "" outside of calls."""
+    current = CURRENT.get()
+    return "" if current is None else current.principal
+
+
 @contextmanager
 def correlated(correlation: Correlation) -> Iterator[None]:
     """Within this context, set the correlation of log lines."""

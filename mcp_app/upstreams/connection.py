@@ -18,6 +18,7 @@ from mcp_app.credentials import services as credentials
 from mcp_app.credentials.hiding import hidden_bytes, secret_texts
 from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
 from mcp_app.egress.policy import Policy, entered
+from mcp_app.observability.correlation import principal
 from mcp_app.protocol.client import handshake
 from mcp_app.protocol.client.answers import Answered, AnswerReader, Budget, Event, InputRequired
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
@@ -97,8 +98,10 @@ async def _attempt(
 ) -> Reply:
     secrets = secret_texts(own)
     cleaned = partial(hidden_bytes, secrets=secrets) if secrets else None
+    # A message without an id belongs to a request that may have the last turn of its caller.
+    caller = "" if sent.id is None else principal()
     try:
-        async with exchange(request, _policy(until, budget), own) as answer:
+        async with exchange(request, _policy(until, budget), own, caller=caller) as answer:
             if sent.id is None:
                 await _accepted(answer, sent)
                 return Reply(None)

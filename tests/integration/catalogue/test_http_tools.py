@@ -94,6 +94,32 @@ def credential(api: WebApi, kind: str = "bearer", secret: Any = None, **values: 
     )
 
 
+@pytest.mark.requirement("INT-16")
+def test_calls_of_one_user_leave_turns_for_another_user(api: WebApi, someone: Any, admin_user: Any) -> None:
+    made(api)
+    release = asyncio.Event()
+
+    async def hold(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        while "slow" in heard.line and not release.is_set():
+            await asyncio.sleep(0.01)
+        writer.write(response())
+
+    api.answer = hold
+
+    async def run() -> None:
+        async with Client(stored=True, user=someone) as first, Client(stored=True, user=admin_user) as second:
+            slow = [asyncio.create_task(first.call_tool("order", {"id": "slow"})) for _ in range(20)]
+            while len(api.requests) < 10:
+                await asyncio.sleep(0.01)
+            quick = await second.call_tool("order", {"id": "quick"})
+            assert quick["structuredContent"] == {}
+            assert len(api.requests) == 11
+            release.set()
+            assert not any(each["isError"] for each in await asyncio.gather(*slow))
+
+    asyncio.run(run())
+
+
 # The catalogue.
 
 

@@ -137,7 +137,9 @@ async def read_request(reader: asyncio.StreamReader, connection: int) -> Heard:
 
 
 @asynccontextmanager
-async def serve_kept(handle: Handle, host: str = "127.0.0.1") -> AsyncIterator[KeptSite]:
+async def serve_kept(
+    handle: Handle, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[KeptSite]:
     """Answer each request of each connection with ``handle``."""
     site = KeptSite()
 
@@ -157,7 +159,7 @@ async def serve_kept(handle: Handle, host: str = "127.0.0.1") -> AsyncIterator[K
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connected, host, 0)
+    server = await asyncio.start_server(connected, host, 0, ssl=tls)
     site.port = server.sockets[0].getsockname()[1]
     try:
         yield site

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from datetime import UTC, datetime, timedelta
 
@@ -11,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mcp_app.egress import EgressFailed, EgressRefused, fetch
-from tests.unit.egress.sites import Names, page, redirect, serve
+from mcp_app.egress import EgressFailed, EgressRefused, Request, exchange, fetch
+from tests.unit.egress.sites import Heard, Names, page, redirect, response, serve, serve_kept
 
 HOME = Names(site_test=[["127.0.0.1"]], other_test=[["127.0.0.1"]])
 
@@ -62,3 +63,24 @@ async def test_https_redirect_to_http_is_refused(tmp_path) -> None:
         with pytest.raises(EgressRefused, match="https to http"):
             await fetch(f"https://site.test:{site.port}/", policy, resolve=HOME, tls=trust)
     assert plain.connections == 0
+
+
+async def test_secured_connection_is_kept_and_closed_when_the_server_closes_it(tmp_path) -> None:
+    server, trust = certificate_for("site.test", tmp_path)
+    ended = asyncio.Event()
+
+    async def handle(request: Heard, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b"x" * 300_000))
+        if len(site.requests) == 2:
+            writer.close()
+            await writer.wait_closed()
+            ended.set()
+
+    async with serve_kept(handle, tls=server) as site:
+        for number in range(3):
+            request = Request("POST", f"https://site.test:{site.port}/", (), b"y" * 300_000)
+            async with exchange(request, site.policy(), resolve=HOME, tls=trust) as answer:
+                assert len(await answer.read()) == 300_000
+            if number == 1:
+                await asyncio.wait_for(ended.wait(), 2)
+    assert [heard.connection for heard in site.requests] == [0, 0, 1]

@@ -8,9 +8,18 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
-from httpcore2._backends.anyio import AnyIOStream
 
-from mcp_app.egress import EgressFailed, EgressRefused, Request, Secrets, Sent, connections, exchange, fetch
+from mcp_app.egress import (
+    EgressFailed,
+    EgressRefused,
+    Request,
+    Secrets,
+    Sent,
+    connections,
+    exchange,
+    fetch,
+    wire,
+)
 from tests.unit.egress.sites import Heard, KeptSite, Names, always, raw, response, serve, serve_kept
 
 HOME = Names(site_test=[["127.0.0.1"]], other_test=[["127.0.0.1"]])
@@ -182,12 +191,8 @@ async def test_request_takes_another_connection_than_one_that_was_closed(method:
 
 async def test_only_the_used_connection_is_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = asyncio.Event()
-    examined: list[str] = []
-    found = AnyIOStream.get_extra_info
-
-    def get_extra_info(stream: AnyIOStream, info: str) -> Any:
-        examined.append(info)
-        return found(stream, info)
+    examined: list[bool] = []
+    found = wire.is_readable
 
     async def hold(request: Heard, writer: asyncio.StreamWriter) -> None:
         if len(site.requests) == 5:
@@ -197,11 +202,9 @@ async def test_only_the_used_connection_is_examined(monkeypatch: pytest.MonkeyPa
 
     async with serve_kept(hold) as site:
         await asyncio.gather(*(ask(site, Request("GET", site.url())) for _ in range(5)))
-        monkeypatch.setattr(
-            AnyIOStream, "get_extra_info", lambda *each: examined.append(each[1]) or found(*each)
-        )
+        monkeypatch.setattr(wire, "is_readable", lambda each: examined.append(found(each)) or examined[-1])
         await ask(site, Request("GET", site.url()))
-    assert (site.connections, examined.count("is_readable")) == (5, 1)
+    assert (site.connections, examined) == (5, [False])
 
 
 @pytest.mark.requirement("INT-16")
@@ -379,8 +382,8 @@ async def test_idle_connections_close(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serve_kept(OK) as site:
         await ask(site, Request("GET", site.url()))
         await asyncio.wait_for(site.closed.wait(), 2)
-        kept = await connections.pools()
-        assert kept.pools == {}
+        kept = await connections.kept()
+        assert (kept.idle, kept.by_key, kept.turns) == ({}, {}, {})
 
 
 def test_connections_close_with_their_event_loop() -> None:

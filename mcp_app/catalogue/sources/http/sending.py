@@ -18,6 +18,7 @@ from mcp_app.credentials.hiding import hidden, hidden_bytes, secret_texts
 from mcp_app.credentials.services import CredentialRefused, refused, secrets_for, version_of
 from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
 from mcp_app.egress.policy import entered
+from mcp_app.observability.correlation import principal
 
 # Statuses after which another attempt may succeed.
 _PASSING: Final = frozenset({429, 502, 503, 504})
@@ -113,7 +114,7 @@ async def _attempt(
     failure: EgressFailed | None = None
     error: EgressFailed | EgressRefused | None = None
     try:
-        async with exchange(request, policy, own) as answer:
+        async with exchange(request, policy, own, caller=principal()) as answer:
             received = _shortened(_without_secrets(await _read(plan, answer, most), own))
     except EgressFailed as failed:
         failure = error = failed
