@@ -268,6 +268,7 @@ UNFOLD: dict[str, Any] = {
                         _link("External identities", "badge", "externalidentity"),
                     ),
                     _link("Groups", "group", "group", "auth"),
+                    _link("Limits", "speed", "limitrule"),
                     _link("API keys", "key", "apikey"),
                     _link("Credentials", "lock", "credential"),
                     _tabbed(

@@ -7,6 +7,7 @@ from mcp_app.admin.calls import approvals, call_list
 from mcp_app.admin.documents import document_admin
 from mcp_app.admin.entries import catalogue, drafts
 from mcp_app.admin.identity import credentials, external
+from mcp_app.admin.limits import limit_admin
 from mcp_app.admin.traffic import messages, sessions
 from mcp_app.admin.upstreams import upstream_admin
 
@@ -24,6 +25,7 @@ __all__ = [
     "document_admin",
     "drafts",
     "external",
+    "limit_admin",
     "messages",
     "people",
     "sessions",

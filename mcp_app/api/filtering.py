@@ -18,7 +18,7 @@ from mcp_app.catalogue.definitions.tags import MAX_TAG
 from mcp_app.catalogue.sources import lookup
 from mcp_app.catalogue.sources.tagged import rows_tagged
 from mcp_app.message_log.triage import ENDED_MUTE, UNRESOLVED
-from mcp_app.models import ApiDocument, Credential, Message, Triage, Upstream
+from mcp_app.models import ApiDocument, Credential, LimitRule, Message, Triage, Upstream
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.refusals import Code
 from mcp_app.protocol.versions import LEGACY
@@ -196,6 +196,14 @@ class UpstreamFilter(serializers.Serializer[Any]):
     """Filters of upstream servers."""
 
     era = _choice(Upstream.Era.values)
+
+
+class LimitFilter(serializers.Serializer[Any]):
+    """Filters of limits."""
+
+    who = _choice(LimitRule.Who.values)
+    what = _choice(LimitRule.What.values)
+    mode = _choice(LimitRule.Mode.values)
 
 
 class AuditFilter(serializers.Serializer[Any]):

@@ -40,9 +40,11 @@ LISTS = (
     "keys",
     "credentials",
     "documents",
+    "limits",
     "audit",
 )
 OTHERS = {
+    "usage": "usage",
     "export": "catalogue-export",
     "import": "catalogue-import",
     "schema": "schema",

@@ -9,6 +9,7 @@ from mcp_app.api.calls import CallViews
 from mcp_app.api.documents.views import DocumentViews
 from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
 from mcp_app.api.keys import AuditViews, CredentialViews, KeyViews
+from mcp_app.api.limits.views import LimitViews, OwnUsage
 from mcp_app.api.log.errors import ErrorViews
 from mcp_app.api.log.messages import MessageViews
 from mcp_app.api.schema import Docs, Nothing, Root, Schema
@@ -31,12 +32,14 @@ router.register("keys", KeyViews, "keys")
 router.register("credentials", CredentialViews, "credentials")
 router.register("documents", DocumentViews, "documents")
 router.register("upstreams", UpstreamViews, "upstreams")
+router.register("limits", LimitViews, "limits")
 router.register("audit", AuditViews, "audit")
 
 urlpatterns = [
     path("", Root.as_view(), name="root"),
     path("schema/", Schema.as_view(), name="schema"),
     path("docs/", Docs.as_view(), name="docs"),
+    path("usage/", OwnUsage.as_view(), name="usage"),
     path("catalogue/export/", Export.as_view(), name="catalogue-export"),
     path("catalogue/import/", Import.as_view(), name="catalogue-import"),
     *router.urls,

@@ -17,6 +17,7 @@ _LOOKED_AT = (
     "cataloguechange",
     "apidocument",
     "upstream",
+    "limitrule",
     "session",
     "message",
     "call",
@@ -37,12 +38,14 @@ _OPERATOR = _AUDITOR | {
     "try_entries",
     "change_connection",
     "run_doctor",
+    "reset_limit",
     "view_metrics",
 }
 _ADMINISTRATOR = _OPERATOR | {
     *(f"{action}_{model}" for model in _CATALOGUE for action in ("add", "change", "delete")),
     *(f"{action}_apidocument" for action in ("add", "change", "delete")),
     *(f"{action}_upstream" for action in ("add", "change", "delete")),
+    *(f"{action}_limitrule" for action in ("add", "change", "delete")),
     "publish_entries",
     "try_as_others",
     "share_searches",

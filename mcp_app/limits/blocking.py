@@ -24,7 +24,7 @@ from mcp_app.protocol.errors import McpError
 from mcp_app.streams.blocking import limits as shared
 from mcp_app.streams.stores.limits import MemoryLimits
 
-# The rates of this process while Redis is away.
+# The rates of this process while Redis is unavailable.
 _own: Final = MemoryLimits()
 _counting = threading.Lock()
 

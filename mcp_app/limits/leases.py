@@ -33,8 +33,8 @@ class Leases:
     """The rates of one process.
 
     A process leases calls ahead and admits them without Redis. The shared count has already counted them,
-    so all processes together admit no call more than the rate; a process admits leased calls up to the time
-    in which the rate allows as many again. While Redis is away, the process counts its share of the rate.
+    so all processes together admit no call more than the rate. Leased calls expire when the rate allows as
+    many again. While Redis is unavailable, the process counts its share of the rate.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Leases:
             taken = await self._store.lease(bucket.key, emission, bucket.burst, wanted)
         except StreamsError as error:
             if not self._is_away:
-                log.warning("Limits count in each process, because Redis is away: %s", type(error).__name__)
+                log.warning("Redis is unavailable, limits count in each process: %s", type(error).__name__)
             self._is_away = True
             raise
         finally:

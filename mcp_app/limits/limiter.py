@@ -193,7 +193,7 @@ class Limiter:
     async def _acquire(self, bucket: Bucket, ticket: Ticket) -> bool:
         """Take a place among the concurrent calls. Places of background calls that ended are released first.
 
-        While Redis is away, places cannot be counted, and every call gets one.
+        While Redis is unavailable, places cannot be counted, and every call gets one.
         """
         windows, key, most = self._streams.windows, f"limit/{bucket.key}", bucket.rule.concurrent
         try:

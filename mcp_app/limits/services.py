@@ -161,7 +161,7 @@ def _apply(forget: int | None = None) -> None:
 
 
 def _forget_shared(rule: LimitRule, subjects: set[str], starts: set[Any]) -> None:
-    """Remove the counts in Redis. While it is away they stay, and expire."""
+    """Remove the counts in Redis. While it is unavailable they stay, and expire."""
     if not conf.get().redis_url:
         return
     keys = [f"{rule.pk}/rate/{subject}" for subject in subjects]

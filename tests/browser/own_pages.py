@@ -91,6 +91,8 @@ print(json.dumps({
         "credential-add": "/admin/mcp_app/credential/add/?kind=client_credentials",
         "document-list": "/admin/mcp_app/apidocument/",
         "document-add": "/admin/mcp_app/apidocument/import/",
+        "limit-list": "/admin/mcp_app/limitrule/",
+        "limit-add": "/admin/mcp_app/limitrule/add/",
         "upstream-list": "/admin/mcp_app/upstream/",
         "upstream-add": "/admin/mcp_app/upstream/add/",
         "identities": "/admin/mcp_app/externalidentity/",

@@ -60,6 +60,14 @@ class Request:
 
 
 SERVER: Final = {"url": "http://127.0.0.1:1/mcp", "timeout_seconds": 60, "enabled": "on"}
+LIMIT: Final = {"who": "installation", "rate": 9, "rate_period": "minute"}
+LIMIT_FORM: Final = {
+    "what": "everything",
+    "budget_unit": "calls",
+    "budget_period": "month",
+    "mode": "enforce",
+    "enabled": "on",
+}
 NEW_DOCUMENT = json.dumps({"openapi": "3.1.0", "paths": {"/first": {"get": {"summary": "First"}}}})
 
 
@@ -120,6 +128,8 @@ class Requests:
             "upstream": rows.upstream.pk,
             "upstreams": rows.upstream.name,
             "documents": rows.document.name,
+            "limitrule": rows.limit.pk,
+            "limits": rows.limit.name,
             "client": rows.client.pk,
             "connection": rows.connection.pk,
             "externalidentity": rows.identity.pk,
@@ -282,6 +292,10 @@ class Requests:
             "POST /admin/mcp_app/apidocument/<id>/fetch/": _changing({"text": NEW_DOCUMENT}),
             "POST /admin/mcp_app/apidocument/<id>/update/": Request("", {"accepted": "none"}),
             "POST /admin/mcp_app/apidocument/<id>/remove/": _changing({}),
+            "POST /admin/mcp_app/limitrule/add/": _changing({**LIMIT, **LIMIT_FORM, "name": "new"}),
+            "POST /admin/mcp_app/limitrule/<id>/settings/": _changing({**LIMIT, **LIMIT_FORM, "rate": 8}),
+            "POST /admin/mcp_app/limitrule/<id>/reset/": _changing({}),
+            "POST /admin/mcp_app/limitrule/<id>/remove/": _changing({}),
             "POST /admin/mcp_app/upstream/add/": _changing(
                 {**SERVER, "name": "new", "era": "auto", "isolation": "session"}
             ),
@@ -381,6 +395,10 @@ class Requests:
                     "secret": {"token": "t"},
                 }
             ),
+            "POST /api/limits/": _changing({**LIMIT, "name": "new"}),
+            "PATCH /api/limits/<id>/": _changing({"rate": 8}),
+            "DELETE /api/limits/<id>/": _changing({}),
+            "POST /api/limits/<id>/reset/": _changing({"subject": "all"}),
             "POST /api/upstreams/": _changing({"name": "new", "url": SERVER["url"]}),
             "PATCH /api/upstreams/<id>/": _changing({"enabled": False}),
             "DELETE /api/upstreams/<id>/": _changing({}),

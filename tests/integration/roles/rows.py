@@ -25,6 +25,7 @@ from mcp_app.catalogue.upstreams.importing import import_tools
 from mcp_app.catalogue.upstreams.storing import packed as packed_tools
 from mcp_app.catalogue.upstreams.storing import save_upstream
 from mcp_app.credentials.services import save_credential
+from mcp_app.limits.services import save_rule
 from mcp_app.message_log.counts import error_groups
 from mcp_app.models import (
     ApiDocument,
@@ -35,6 +36,7 @@ from mcp_app.models import (
     Draft,
     ErrorGroup,
     ExternalIdentity,
+    LimitRule,
     Message,
     Prompt,
     Resource,
@@ -85,6 +87,7 @@ class Rows:
     http: Tool = field(init=False)
     document: ApiDocument = field(init=False)
     upstream: Upstream = field(init=False)
+    limit: LimitRule = field(init=False)
 
 
 def store() -> Rows:
@@ -111,6 +114,7 @@ def store() -> Rows:
     )
     rows.document = _document()
     rows.upstream = _upstream()
+    rows.limit = save_rule(actor=None, name="calm", who="installation", rate=1_000_000)
     return rows
 
 

@@ -1,0 +1,103 @@
+"""The form of a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+
+from mcp_app.admin.base import Select
+from mcp_app.limits import services
+from mcp_app.models import LimitRule
+
+_TEXT = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
+_NUMBERS = ("rate", "burst", "concurrent", "budget")
+
+
+def _help(name: str) -> str:
+    field: Any = LimitRule._meta.get_field(name)
+    return str(field.help_text)
+
+
+def _choice(label: str, name: str) -> forms.ChoiceField:
+    field: Any = LimitRule._meta.get_field(name)
+    return forms.ChoiceField(label=label, choices=field.choices, initial=field.default, widget=Select())
+
+
+def _number(label: str, help_text: str = "") -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label,
+        required=False,
+        min_value=1,
+        widget=forms.NumberInput({"class": "mcp-input"}),
+        help_text=help_text,
+    )
+
+
+class LimitForm(forms.Form):
+    """The callers, tools and amounts of a limit. A stored limit keeps its name."""
+
+    name = forms.CharField(max_length=64, widget=forms.TextInput(_TEXT), help_text=_help("name"))
+    who = _choice("Callers", "who")
+    who_value = forms.CharField(
+        label="Name or number",
+        required=False,
+        max_length=150,
+        widget=forms.TextInput(_TEXT),
+        help_text=_help("who_value"),
+    )
+    what = _choice("Tools", "what")
+    what_value = forms.CharField(
+        label="Tool, tag or toolset",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(_TEXT),
+        help_text=_help("what_value"),
+    )
+    rate = _number("Rate", "Calls in one period, on average.")
+    rate_period = _choice("Rate per", "rate_period")
+    burst = _number("Burst", _help("burst"))
+    concurrent = _number("Concurrent calls", "Calls that have started and not finished.")
+    budget = _number("Budget", "An exact number for each period of the calendar, in UTC.")
+    budget_unit = _choice("Budget of", "budget_unit")
+    budget_period = _choice("Budget per", "budget_period")
+    mode = _choice("At the limit", "mode")
+    enabled = forms.BooleanField(required=False, initial=True, help_text=_help("enabled"))
+
+    def __init__(self, request: HttpRequest, row: LimitRule | None = None) -> None:
+        initial = {} if row is None else {name: getattr(row, name) for name in services.FIELDS}
+        super().__init__(request.POST if request.method == "POST" else None, initial=initial)
+        self._row, self._actor = row, request.user
+        if row is not None:
+            del self.fields["name"]
+
+    def stored(self) -> LimitRule | None:
+        """Return the stored limit. If it is refused, add the errors and return None."""
+        return self._checked(
+            lambda given: services.save_rule(
+                actor=self._actor, rule=self._row, name=self.cleaned_data.get("name"), **given
+            )
+        )
+
+    def draft(self) -> LimitRule | None:
+        """Return the limit without storing it. If it is not valid, add the errors and return None."""
+        return self._checked(self._built)
+
+    def _built(self, given: dict[str, Any]) -> LimitRule:
+        name = self._row.name if self._row is not None else self.cleaned_data["name"]
+        row = LimitRule(name=name, pk=self._row.pk if self._row is not None else None, **given)
+        services.check(row)
+        return row
+
+    def _checked(self, make: Any) -> LimitRule | None:
+        if not self.is_valid():
+            return None
+        try:
+            found: LimitRule = make({name: self.cleaned_data[name] for name in services.FIELDS})
+        except ValidationError as error:
+            for field, problems in error.message_dict.items():
+                self.add_error(field if field in self.fields else None, problems)
+            return None
+        return found

@@ -1,0 +1,171 @@
+"""The admin pages of limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.base import RowPageAdmin, object_button
+from mcp_app.admin.limits import tables
+from mcp_app.admin.limits.forms import LimitForm
+from mcp_app.admin.markup import badge
+from mcp_app.auth.permissions import PermissionMissing
+from mcp_app.catalogue.snapshots.current_snapshot import loaded
+from mcp_app.interface.text import marked
+from mcp_app.limits import current, preview, report, services
+from mcp_app.limits.notation import amounts_text, what_text, who_text
+from mcp_app.models import LimitRule
+
+ADD = ("mcp_app.view_limitrule", "mcp_app.add_limitrule")
+CHANGE = ("mcp_app.view_limitrule", "mcp_app.change_limitrule")
+REMOVE = ("mcp_app.view_limitrule", "mcp_app.delete_limitrule")
+RESET = ("mcp_app.view_limitrule", "mcp_app.reset_limit")
+TONES = {"enforced": "good", "observes": "info", "off": "plain"}
+
+
+def state_of(row: LimitRule) -> str:
+    """Return the state of a limit."""
+    if not row.enabled:
+        return "off"
+    return "observes" if row.mode == LimitRule.Mode.OBSERVE else "enforced"
+
+
+@admin.register(LimitRule)
+class LimitAdmin(RowPageAdmin[LimitRule]):
+    """Admin pages of limits."""
+
+    change_list_template = "mcp_admin/limits.html"
+    list_display = ("name", "callers", "tools", "amounts", "state")
+    list_display_links = ("name",)
+    list_filter = ("who", "what", "mode")
+    search_fields = ("name", "who_value", "what_value")
+    search_help_text = "Name, caller or tool."
+    actions = None
+
+    @admin.display(description="callers", ordering="who")
+    def callers(self, row: LimitRule) -> str:
+        """Return the callers of a limit."""
+        return marked(who_text(row))
+
+    @admin.display(description="tools", ordering="what")
+    def tools(self, row: LimitRule) -> str:
+        """Return the tools of a limit."""
+        return marked(what_text(row))
+
+    @admin.display(description="amounts")
+    def amounts(self, row: LimitRule) -> str:
+        """Return the amounts of a limit."""
+        return amounts_text(row)
+
+    @admin.display(description="state")
+    def state(self, row: LimitRule) -> SafeString:
+        """Return the state of a limit as a badge."""
+        return badge(state_of(row), TONES[state_of(row)])
+
+    def has_reset_permission(self, request: HttpRequest) -> bool:
+        """Return True if the user may set what is used of a limit to zero."""
+        return request.user.has_perms(RESET)
+
+    def has_remove_permission(self, request: HttpRequest) -> bool:
+        """Return True if the user may delete a limit."""
+        return request.user.has_perms(REMOVE)
+
+    def get_urls(self) -> list[URLPattern]:
+        settings = self.admin_site.admin_view(self.settings_view)
+        name = "mcp_app_limitrule_settings"
+        return [path("<path:object_id>/settings/", settings, name=name), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Show the list, with a button to add a limit and the callers that were refused lately."""
+        address = self.page_url("add") if request.user.has_perms(ADD) else ""
+        refused = tables.refused_lately() if self.has_view_permission(request) else []
+        more = {"add_url": address, "refused": refused, **(extra_context or {})}
+        return super().changelist_view(request, more)
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        """Show the form of a new limit (GET), or store or preview it (POST)."""
+        if not request.user.has_perms(ADD):
+            raise PermissionMissing(*ADD)
+        return self._form_page(request, LimitForm(request), "Add a limit")
+
+    def settings_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the settings of a limit (GET), or store or preview them (POST)."""
+        row = self.object_to_view(request, object_id)
+        if row is None:
+            return self.not_there(request, object_id)
+        if not request.user.has_perms(CHANGE):
+            raise PermissionMissing(*CHANGE)
+        return self._form_page(request, LimitForm(request, row), f"Settings of {marked(row)}", row)
+
+    def row_page(self, request: HttpRequest, row: LimitRule) -> HttpResponse:
+        """Show what is used of a limit, and the other limits that hold for its calls."""
+        rule = current.rule_of(row)
+        current.load_if_old()
+        context = {
+            **self.object_context(request, f"Limit {marked(row)}", row),
+            "row": row,
+            "who": who_text(row),
+            "what": what_text(row),
+            "amounts": amounts_text(row),
+            "state": badge(state_of(row), TONES[state_of(row)]),
+            "fills": tables.usage(report.of_rule(rule)),
+            "holding": tables.holding(rule, current.holder.rules.rules),
+            "is_unknown": _names_nobody(row, rule.users),
+            "may_change": request.user.has_perms(CHANGE),
+            "may_reset": self.has_reset_permission(request),
+            "may_remove": self.has_remove_permission(request),
+            "addresses": {name: self.page_url(name, row) for name in ("settings", "reset", "remove")},
+        }
+        response = TemplateResponse(request, "mcp_admin/limit.html", context)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    @object_button("reset", "reset")
+    def reset(self, request: HttpRequest, row: LimitRule) -> HttpResponse:
+        """Set what is used of a limit to zero, for one subject or for all."""
+        subject = request.POST.get("subject", "")[:160]
+        services.reset_rule(rule=row, actor=request.user, subject=subject)
+        self.message_user(request, f"Reset {marked(subject or row)}.", messages.SUCCESS)
+        return HttpResponseRedirect(self.page_url("change", row))
+
+    @object_button("remove", "remove")
+    def remove(self, request: HttpRequest, row: LimitRule) -> HttpResponse:
+        """Delete a limit."""
+        services.delete_rule(rule=row, actor=request.user)
+        self.message_user(request, f"Deleted {marked(row)}.", messages.SUCCESS)
+        return HttpResponseRedirect(self.page_url("changelist"))
+
+    def _form_page(
+        self, request: HttpRequest, form: LimitForm, title: str, row: LimitRule | None = None
+    ) -> HttpResponse:
+        shown: dict[str, Any] = {}
+        if request.method == "POST" and "preview" in request.POST:
+            if (draft := form.draft()) is not None:
+                shown = self._previewed(draft)
+        elif request.method == "POST" and (saved := form.stored()) is not None:
+            self.message_user(request, "Saved. Every process applies it within seconds.", messages.SUCCESS)
+            return HttpResponseRedirect(self.page_url("change", saved))
+        back = self.page_url("changelist") if row is None else self.page_url("change", row)
+        context = {**self.object_context(request, title, row), "form": form, "back": back, **shown}
+        return TemplateResponse(request, "mcp_admin/limit_form.html", context)
+
+    def _previewed(self, draft: LimitRule) -> dict[str, Any]:
+        rule = current.rule_of(draft)
+        found = preview.of_rule(rule, loaded().tools)
+        names = report.names_of(subject for subject, _ in found.subjects)
+        current.load_if_old()
+        return {
+            "preview": found,
+            "subjects": [(names[subject], number) for subject, number in found.subjects],
+            "holding": tables.holding(rule, current.holder.rules.rules),
+        }
+
+
+def _names_nobody(row: LimitRule, users: frozenset[str]) -> bool:
+    """Return True if no user has the name or group of a limit any more."""
+    return row.who in ("user", "member", "group") and row.who_value != "*" and not users

@@ -1,0 +1,93 @@
+"""Rows of the tables of limits: what is used, who was refused, and which limits hold for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.urls import reverse
+
+from mcp_app.admin.markup import relative
+from mcp_app.limits import report
+from mcp_app.limits.answers import amount_of
+from mcp_app.limits.matching import Caller, choices
+from mcp_app.limits.notation import amounts_text, what_text, who_text
+from mcp_app.limits.report import Fill
+from mcp_app.limits.rules import Rule
+
+
+def usage(fills: Iterable[Fill]) -> list[dict[str, Any]]:
+    """Return the rows of a table of used limits."""
+    found = list(fills)
+    names = report.names_of(each.bucket.subject for each in found)
+    return [
+        {
+            "limit": each.bucket.rule.name,
+            "url": rule_url(each.bucket.rule),
+            "subject": each.bucket.subject,
+            "name": names[each.bucket.subject],
+            "measure": each.bucket.measure,
+            "amount": amount_of(each.bucket),
+            "used": each.used,
+            "most": each.limit,
+            "percent": each.percent,
+            "resets": each.resets,
+            "refused": each.refused,
+            "refused_at": relative(each.refused_at, ""),
+            "observe": each.bucket.rule.observe,
+        }
+        for each in found
+    ]
+
+
+def refused_lately() -> list[dict[str, Any]]:
+    """Return the rows of a table of subjects that a limit refused in the last day."""
+    rows = report.lately_refused()
+    names = report.names_of(each.subject for each in rows)
+    return [
+        {
+            "limit": each.rule.name,
+            "url": reverse("admin:mcp_app_limitrule_change", args=[each.rule_id]),
+            "subject": each.subject,
+            "name": names[each.subject],
+            "measure": each.measure,
+            "refused": each.refused,
+            "at": relative(each.refused_at),
+            "observe": each.rule.mode == "observe",
+        }
+        for each in rows
+    ]
+
+
+def holding(rule: Rule, rules: Iterable[Rule]) -> list[dict[str, Any]]:
+    """Return the other limits for the same callers and tools, and whether they hold beside or instead.
+
+    The limits are compared for a call of the most specific tool and caller that ``rule`` names.
+    """
+    person = next(iter(rule.users), "user:0") if rule.who in ("user", "member", "group") else "user:0"
+    key = rule.who_value if rule.who == "key" and rule.who_value != "*" else "0"
+    client = rule.who_value if rule.who == "client" and rule.who_value != "*" else "0"
+    address = rule.who_value.partition("/")[0] if rule.who == "address" else ""
+    caller = Caller(person, key, client, "192.0.2.1" if address == "*" else address)
+    tool = rule.what_value if rule.what == "tool" else ""
+    tags = (rule.what_value,) if rule.what == "tag" else ()
+    toolset = rule.what_value if rule.what == "toolset" else ""
+    others = [each for each in rules if each.id != rule.id]
+    return [
+        {
+            "limit": each.rule.name,
+            "url": rule_url(each.rule),
+            "who": who_text(each.rule),
+            "what": what_text(each.rule),
+            "amount": amounts_text(each.rule),
+            "measure": each.measure,
+            "instead": each.instead.name if each.instead is not None else "",
+            "is_this": each.rule.id == rule.id,
+        }
+        for each in choices([*others, rule], caller, tool, tags, toolset)
+    ]
+
+
+def rule_url(rule: Rule) -> str:
+    """Return the address of a limit's page, or "" for a limit that is not stored."""
+    return reverse("admin:mcp_app_limitrule_change", args=[rule.id]) if rule.id else ""

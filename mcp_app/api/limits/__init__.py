@@ -1,0 +1,1 @@
+"""Limits on calls in the API."""

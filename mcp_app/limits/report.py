@@ -1,0 +1,172 @@
+"""What is used of limits now, for pages and the API. Blocks on the database and on Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.contrib.auth import get_user_model
+
+from mcp_app import conf
+from mcp_app.database import clock
+from mcp_app.limits.limiter import budget_key
+from mcp_app.limits.matching import Caller, subject_of
+from mcp_app.limits.rules import BUDGET, CONCURRENT, MICROSECONDS, RATE, Bucket, Period, Rule, Who
+from mcp_app.models import ApiKey, LimitUsage
+from mcp_app.streams.blocking import limits as shared
+
+# The subjects of one rule that pages show, those refused last first.
+MOST_SHOWN: Final = 50
+LATELY: Final = timedelta(days=1)
+_SHARED: Final = frozenset({Who.INSTALLATION, Who.GROUP})
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """What one subject has used of one measure of a rule.
+
+    ``used`` is None if Redis is unavailable. ``resets`` is the end of a budget's period, or the time at
+    which the burst of a rate is whole again. ``refused`` counts the last day, or the period of a budget.
+    """
+
+    bucket: Bucket
+    used: int | None
+    limit: int
+    resets: datetime | None
+    refused: int
+    refused_at: datetime | None
+
+    @property
+    def percent(self) -> int:
+        """The used part, at most 100."""
+        return min(100, round(100 * (self.used or 0) / self.limit))
+
+
+def of_rule(rule: Rule) -> list[Fill]:
+    """Return the fills of a rule's own subject, or of those that used it lately."""
+    subjects = {(rule.who_value and f"group:{rule.who_value}") or "all"} if rule.who in _SHARED else set()
+    if not subjects and len(rule.users) == 1:
+        subjects = set(rule.users)
+    since = clock.utcnow() - max(LATELY, timedelta(days=31) if rule.budget else LATELY)
+    known = LimitUsage.objects.filter(rule_id=rule.id, period_start__gte=since)
+    ordered = known.order_by("-refused_at", "-units").values_list("subject", flat=True)
+    subjects |= set(list(dict.fromkeys(ordered[: MOST_SHOWN * 4]))[:MOST_SHOWN])
+    return fills([Bucket(rule, measure, each) for each in sorted(subjects) for measure in rule.measures()])
+
+
+def of_caller(rules: Iterable[Rule], caller: Caller) -> list[Fill]:
+    """Return the fills of all rules that may limit a caller, whichever tool it calls."""
+    found = [
+        Bucket(rule, measure, subject)
+        for rule in rules
+        if (subject := subject_of(rule, caller))
+        for measure in rule.measures()
+    ]
+    return fills(found)
+
+
+def of_tool(rules: Iterable[Rule], tool: str, tags: Collection[str]) -> list[Fill]:
+    """Return the fills of the rules whose callers share one count, and which limit a tool."""
+    found = [rule for rule in rules if rule.who in _SHARED and rule.takes(tool, tags, "")]
+    return [fill for rule in found for fill in of_rule(rule)]
+
+
+def fills(buckets: Collection[Bucket]) -> list[Fill]:
+    """Return what is used of each bucket."""
+    now = clock.utcnow()
+    refused, spent = _stored(buckets, now)
+    numbers = _counted(buckets, now)
+    found = []
+    for bucket in buckets:
+        key = _key(bucket, now)
+        number = None if numbers is None else numbers.get(key)
+        number = max(number or 0, spent.get(bucket, 0)) if bucket.measure == BUDGET else number
+        used, resets = _used(bucket, number or 0, now)
+        count, at = refused.get(bucket, (0, None))
+        is_unknown = numbers is None and bucket.measure != BUDGET
+        found.append(Fill(bucket, None if is_unknown else used, _limit(bucket), resets, count, at))
+    return found
+
+
+def lately_refused(seconds: float = 86_400.0) -> list[LimitUsage]:
+    """Return the subjects that a limit refused lately, the last one first."""
+    since = clock.utcnow() - timedelta(seconds=seconds)
+    rows = LimitUsage.objects.filter(refused_at__gte=since, refused__gt=0)
+    return list(rows.select_related("rule").order_by("-refused_at")[:MOST_SHOWN])
+
+
+def names_of(subjects: Iterable[str]) -> dict[str, str]:
+    """Return the texts of subjects, with the names of users and API keys."""
+    asked = set(subjects)
+    users, keys = _numbers(asked, "user:"), _numbers(asked, "key:")
+    people: Any = get_user_model()._default_manager
+    names = {f"user:{each.pk}": each.get_username() for each in people.filter(pk__in=users)}
+    for key in ApiKey.objects.filter(pk__in=keys).select_related("user"):
+        names[f"key:{key.pk}"] = f"{key.name} ({key.user.get_username()})"
+    return {each: names.get(each) or ("all callers" if each == "all" else each) for each in asked}
+
+
+def _numbers(subjects: Collection[str], prefix: str) -> list[str]:
+    numbers = (each.removeprefix(prefix) for each in subjects if each.startswith(prefix))
+    return [each for each in numbers if each.isascii() and each.isdecimal()]
+
+
+def _key(bucket: Bucket, now: datetime) -> str:
+    if bucket.measure == BUDGET:
+        return budget_key(bucket, Period.at(bucket.rule.budget_period, now))
+    return f"limit/{bucket.key}" if bucket.measure == CONCURRENT else bucket.key
+
+
+def _counted(buckets: Collection[Bucket], now: datetime) -> dict[str, int] | None:
+    if not conf.get().redis_url or not buckets:
+        return None if buckets else {}
+    keys: dict[str, list[str]] = {RATE: [], BUDGET: [], CONCURRENT: []}
+    for bucket in buckets:
+        keys[bucket.measure].append(_key(bucket, now))
+    try:
+        return shared.read(keys[RATE], keys[BUDGET], keys[CONCURRENT])
+    except shared.Unavailable:
+        return None
+
+
+def _stored(
+    buckets: Collection[Bucket], now: datetime
+) -> tuple[dict[Bucket, tuple[int, datetime | None]], dict[Bucket, int]]:
+    """Return the refusals and the spent units that are stored."""
+    by_place = {(each.rule.id, each.subject, each.measure): each for each in buckets}
+    rules = {each.rule.id for each in buckets}
+    subjects = {each.subject for each in buckets}
+    refused: dict[Bucket, tuple[int, datetime | None]] = {}
+    spent: dict[Bucket, int] = {}
+    for row in LimitUsage.objects.filter(
+        rule_id__in=rules, subject__in=subjects, period_start__gte=now - timedelta(days=31)
+    ):
+        bucket = by_place.get((row.rule_id, row.subject, row.measure))
+        if bucket is None:
+            continue
+        is_current = row.period_start >= now - LATELY
+        if bucket.measure == BUDGET:
+            is_current = row.period_start == Period.at(bucket.rule.budget_period, now).start
+        if is_current:
+            count, at = refused.get(bucket, (0, None))
+            latest = max((each for each in (at, row.refused_at) if each is not None), default=None)
+            refused[bucket] = count + row.refused, latest
+            spent[bucket] = max(spent.get(bucket, 0), row.units)
+    return refused, spent
+
+
+def _used(bucket: Bucket, number: int, now: datetime) -> tuple[int, datetime | None]:
+    if bucket.measure == BUDGET:
+        return number, Period.at(bucket.rule.budget_period, now).end
+    if bucket.measure == CONCURRENT:
+        return number, None
+    used = min(bucket.burst, -(-number // bucket.rule.emission))
+    whole = (now + timedelta(seconds=number / MICROSECONDS + 1)).replace(microsecond=0)
+    return used, whole if number else None
+
+
+def _limit(bucket: Bucket) -> int:
+    amounts = {CONCURRENT: bucket.rule.concurrent, BUDGET: bucket.rule.budget}
+    return amounts.get(bucket.measure, bucket.burst)

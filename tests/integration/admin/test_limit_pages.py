@@ -1,0 +1,130 @@
+"""Pages of limits: add, preview, what is used, which limit holds, reset."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import reverse
+
+from mcp_app.database import clock
+from mcp_app.limits import current, usage
+from mcp_app.limits.rules import BUDGET, Bucket, Period
+from mcp_app.limits.services import save_rule
+from mcp_app.models import AuditEvent, LimitRule, LimitUsage, Message
+
+pytestmark = pytest.mark.django_db
+ADD = "admin:mcp_app_limitrule_add"
+FORM = {
+    "name": "calm", "who": "user", "who_value": "*", "what": "everything", "what_value": "", "rate": "2",
+    "rate_period": "hour", "burst": "", "concurrent": "", "budget": "", "budget_unit": "calls",
+    "budget_period": "month", "mode": "enforce", "enabled": "on",
+}  # fmt: skip
+
+
+def url(view: str, row: LimitRule) -> str:
+    return reverse(f"admin:mcp_app_limitrule_{view}", args=[row.pk])
+
+
+def client_of(django_user_model: Any, *permissions: str) -> Client:
+    person = django_user_model.objects.create_user("person", is_staff=True)
+    person.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def test_limit_is_added_by_the_form_and_shown(admin_client: Client, admin_user: Any) -> None:
+    added = admin_client.post(reverse(ADD), FORM)
+    row = LimitRule.objects.get()
+    assert added.url == url("change", row)
+    page = admin_client.get(added.url)
+    assert page.context["who"] == "user:*"
+    assert "no-store" in page.headers["Cache-Control"]
+    changed = admin_client.post(url("settings", row), {**FORM, "rate": "9", "burst": "3"})
+    assert changed.status_code == 302
+    row.refresh_from_db()
+    assert (row.rate, row.burst, row.updated_by) == (9, 3, admin_user)
+    assert admin_client.get(reverse("admin:mcp_app_limitrule_changelist")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [({"who_value": "nobody"}, "who_value"), ({"rate": ""}, "rate"), ({"name": "A b"}, "name")],
+)
+def test_wrong_form_states_the_field(values: dict[str, str], field: str, admin_client: Client) -> None:
+    page = admin_client.post(reverse(ADD), {**FORM, **values})
+    assert list(page.context["form"].errors) == [field]
+    assert not LimitRule.objects.exists()
+
+
+def test_preview_counts_what_the_last_week_would_have_refused(
+    admin_client: Client, django_user_model: Any
+) -> None:
+    now = clock.utcnow()
+    eve = django_user_model.objects.create_user("eve")
+    times = [(eve.pk, minutes) for minutes in range(5)] + [(0, 1)] + [(eve.pk, 60 * 24 * 9)]
+    for pk, minutes in reversed(times):
+        Message.objects.create(
+            at=now - timedelta(minutes=minutes + 1), direction="in", kind="request", method="tools/call",
+            target="search", outcome="ok", principal=f"user:{pk}/key:1", duration_ms=5.0,
+        )  # fmt: skip
+    page = admin_client.post(reverse(ADD), {**FORM, "preview": "1"})
+    found = page.context["preview"]
+    assert (found.calls, found.refused) == (6, 3)
+    assert page.context["subjects"] == [("eve", 3)]
+    assert not LimitRule.objects.exists()
+
+
+def test_page_shows_use_refusals_and_limits_that_hold(admin_client: Client, admin_user: Any) -> None:
+    each = save_rule(actor=None, name="each", who="user", who_value="*", budget=10)
+    own = save_rule(
+        actor=None, name="own", who="user", who_value=admin_user.get_username(), budget=20, mode="enforce"
+    )
+    current.load()
+    bucket = Bucket(current.rule_of(each), BUDGET, f"user:{admin_user.pk}")
+    usage.note_spent(bucket, Period.at("month", clock.utcnow()).start, 7)
+    usage.note_refused(bucket)
+    usage.store()
+    page = admin_client.get(url("change", each))
+    (row,) = page.context["fills"]
+    assert (row["used"], row["most"], row["percent"], row["refused"]) == (7, 10, 70, 1)
+    assert row["name"] == admin_user.get_username()
+    page = admin_client.get(url("change", own))
+    effects = {found["limit"]: found["instead"] for found in page.context["holding"]}
+    assert effects == {"own": "", "each": "own"}
+    listed = admin_client.get(reverse("admin:mcp_app_limitrule_changelist"))
+    assert [found["limit"] for found in listed.context["refused"]] == ["each"]
+
+
+def test_operator_resets_and_may_not_change(django_user_model: Any) -> None:
+    row = save_rule(actor=None, name="each", who="user", who_value="*", budget=10)
+    LimitUsage.objects.create(
+        rule=row, subject="user:1", measure=BUDGET, period_start=clock.utcnow(), units=9
+    )
+    operator = client_of(django_user_model, "view_limitrule", "reset_limit")
+    assert operator.post(url("reset", row), {"subject": "user:1"}).status_code == 302
+    assert not LimitUsage.objects.exists()
+    event = AuditEvent.objects.get(action="limit.reset")
+    assert (event.actor_name, event.detail) == ("person", {"subject": "user:1"})
+    for view, sent in (("settings", FORM), ("remove", {})):
+        assert operator.post(url(view, row), sent).status_code == 403
+    assert operator.get(url("reset", row)).status_code == 405
+    assert LimitRule.objects.exists()
+
+
+def test_limit_is_deleted_with_its_use(admin_client: Client) -> None:
+    row = save_rule(actor=None, name="each", who="user", who_value="*", budget=10)
+    LimitUsage.objects.create(rule=row, subject="x", measure=BUDGET, period_start=clock.utcnow())
+    assert admin_client.post(url("remove", row)).status_code == 302
+    assert not LimitUsage.objects.exists()
+
+
+def test_hostile_names_are_escaped(admin_client: Client) -> None:
+    hostile = "<script>x</script>"
+    save_rule(actor=None, name="t", who="installation", what="tool", what_value=hostile, rate=1)
+    for path in (reverse("admin:mcp_app_limitrule_changelist"), url("change", LimitRule.objects.get())):
+        assert hostile not in admin_client.get(path).content.decode()
