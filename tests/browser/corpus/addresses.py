@@ -19,26 +19,29 @@ NO_PAGE = {
     "the sign-in, which has a test of its own": "admin:login",
     "JSON or a script for pages": (
         r"admin:(autocomplete|jsi18n|mcp_app_\w+_(live|try_token|try_snippets|try_run))"
+        "|admin:mcp_app_apidocument_operations"
     ),
     "a part of a page": "admin:search|admin:mcp_app_message_dashboard",
     "acts on a POST": (
-        r"admin:mcp_app_\w+_(switch|undo|accept|revoke|end|stop|retry|approve|refuse|publish|discard)"
+        r"admin:mcp_app_\w+_(switch|undo|accept|revoke|end|stop|retry|approve|refuse|publish|discard"
+        r"|fetch|select|remove|refresh|triage)"
         r"|admin:mcp_app_message_search_(delete|rename|share|undo)|admin:auth_user_second-factor"
         r"|admin:mcp_oauth_(client_(enable|disable)|connection_end)"
     ),
     "a file": "admin:mcp_app_catalogue_export|mcp_server_json|mcp_console:download",
     "nobody may add by hand": (
         f"admin:mcp_app_(resourcetemplate|{_NO_HANDS})_add|admin:mcp_oauth_connection_add"
+        "|admin:mcp_app_apidocument_add"
     ),
     "never deleted by hand": (
         f"admin:mcp_app_(resourcetemplate|apikey|{_NO_HANDS})_delete"
-        "|admin:mcp_oauth_(client|connection)_delete"
+        "|admin:mcp_oauth_(client|connection)_delete|admin:mcp_app_(apidocument|upstream)_delete"
     ),
     "has an empty history": (
         f"admin:mcp_app_(apikey|{_NO_HANDS})_history|admin:mcp_oauth_(client|connection)_history"
     ),
     "answers pages and programs in JSON": (
-        r"mcp_console:(\w+_now|names|lines|message|cancel|end)|mcp_api:(?!docs).*"
+        r"mcp_console:(\w+_now|names|lines|message|incident|cancel|end)|mcp_api:(?!docs).*"
     ),
 }
 

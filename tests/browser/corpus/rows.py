@@ -37,6 +37,7 @@ from mcp_app.models import (
     StoredSource,
     Tool,
 )
+from tests.browser.corpus import integrations
 from tests.browser.corpus.planted import planted, planted_schema
 from tests.samples.admin_seed import PASSWORD, background_call, call, count_calls, seed
 from tests.servers.live import eventually
@@ -53,6 +54,7 @@ def fill() -> None:
     evil = _people(root)
     _entries(root, evil)
     _upstream()
+    integrations.fill(root)
     _versions(root, evil)
     _traces(ordinary.session, evil)
     tally = RollupCells()
@@ -193,12 +195,11 @@ def _upstream() -> None:
         queue=planted("upstream.queue", 90),
         **everything,
     )
+    words = {"name": planted("upstream.argument", 200), "description": planted("upstream.argument_words")}
     Prompt.objects.create(
         name=planted("upstream.prompt", 120),
-        arguments=[
-            {"name": planted("upstream.argument", 200), "description": planted("upstream.argument_words")},
-        ],
-        **everything,
+        arguments=[words],
+        **{**everything, "definition": {**everything["definition"], "arguments": [words]}},
     )
     Resource.objects.create(
         uri="javascript:window.pwned=31//" + planted("upstream.uri", 200),
@@ -295,6 +296,7 @@ def keys() -> dict[str, Any]:
     deleted = changes.filter(action="deleted")
     live = Message.objects.get(target="hostile_error", payload__contains="request.traceparent")
     return {
+        **integrations.keys(),
         "user": users.get(username="viewer").pk,
         "evil": users.get(username=USER).pk,
         "group": Group.objects.order_by("pk").first().pk,  # type: ignore[union-attr]

@@ -19,7 +19,7 @@ from tests.browser.corpus.walk import LOOKS, SLOW, SOUGHT, stops
 from tests.servers.live import LiveServer
 
 HERE = Path(__file__).resolve().parent
-SOURCES = ("rows.py", "traffic.py", "app/mcp.py", "walk.py", "test_corpus.py")
+SOURCES = ("rows.py", "integrations.py", "traffic.py", "app/mcp.py", "walk.py", "test_corpus.py")
 # Texts of a client in a session, as the console shows them line by line.
 SAID = """
   request.id request.tool request.argument_key request.argument_value request.deep request.method
@@ -39,7 +39,9 @@ NOWHERE = {
         header.session header.user_agent header.version body.not_json request.batch request.jsonrpc
         request.odd_id request.string_params
         login.user_agent login.password import.file""",
+    "a secret": "credential.client credential.secret",
     "not asked for on any page": """client.icon_type response.data upstream.meta_key upstream.meta_value
+        document.description document.scheme_words operation.header operation.default
         django_log.object job.result import.key import.value import.format import.not_json""",
     "kept for the worker": "call.meta call.meta_key call.request_id",
 }

@@ -87,6 +87,15 @@ def _unfolded(visitor: Visitor) -> None:
     )
 
 
+def _operations(visitor: Visitor) -> None:
+    """Wait until the operations are loaded, and show the details of each."""
+    expect(visitor.page.locator("[data-loaded]")).to_be_attached()
+    visitor.page.locator("[data-op-list]").focus()
+    for key in ("Home", "ArrowDown"):
+        visitor.page.keyboard.press(key)
+        visitor.seen_more()
+
+
 def _ran(state: str) -> Callable[[Visitor], None]:
     """Return a function that runs the bench and answers its requests."""
 
@@ -127,6 +136,7 @@ def stops(keys: dict[str, Any]) -> list[Stop]:
         *_entries(keys),
         *_versions(keys),
         *_traffic(keys),
+        *_other_servers(keys),
         *_people(keys),
         *_console_pages(keys),
     ]
@@ -238,7 +248,7 @@ def _benches(keys: dict[str, Any]) -> Iterator[Stop]:
         "result.file_text result.file_type result.file_markdown result.link_name result.link_title "
         "result.link_uri result.link_description result.structured_key result.structured_value "
         "result.meta user.name",
-        "completed",
+        "succeeded",
     )
     yield bench(
         "tool",
@@ -246,16 +256,16 @@ def _benches(keys: dict[str, Any]) -> Iterator[Stop]:
         "progress.message log.data log.logger log.key log.value question.message question.title "
         "question.description question.default question.enum question.enum_name question.url "
         "question.url_message sampling.message sampling.system_prompt bench.argument",
-        "completed",
+        "succeeded",
         "?arguments="
         + quote('{"words": "' + planted("bench.argument", 50, hidden=False).replace('"', "") + '"}'),
     )
-    yield bench("tool", "hostile_error", "error.text", "tool error")
+    yield bench("tool", "hostile_error", "error.text", "failed")
     yield Stop(
         "bench-replayed",
         f"{ADMIN}/tool/{keys['tool_hostile_error']}/try/?message={keys['message_live']}",
         "request.argument_key request.argument_value error.text",
-        _ran("tool error"),
+        _ran("failed"),
     )
     yield Stop(
         "bench-prompt-completed",
@@ -265,13 +275,13 @@ def _benches(keys: dict[str, Any]) -> Iterator[Stop]:
     )
     yield bench("prompt", "planted", "argument.title argument.description")
     yield bench(
-        "prompt", "hostile_prompt", "prompt.text", "completed", "?arguments=%7B%22city%22%3A%22Bern%22%7D"
+        "prompt", "hostile_prompt", "prompt.text", "succeeded", "?arguments=%7B%22city%22%3A%22Bern%22%7D"
     )
     yield bench("prompt", "upstream", "upstream.argument upstream.argument_words")
-    yield bench("resource", "code", "resource.text", "completed")
-    yield bench("resource", "page", "", "completed")
+    yield bench("resource", "code", "resource.text", "succeeded")
+    yield bench("resource", "page", "", "succeeded")
     yield bench("resource", "upstream", "upstream.uri")
-    yield bench("template", "code", "template.text", "completed", "?arguments=%7B%22name%22%3A%22Ada%22%7D")
+    yield bench("template", "code", "template.text", "succeeded", "?arguments=%7B%22name%22%3A%22Ada%22%7D")
     yield bench("template", "upstream", "upstream.template")
 
 
@@ -376,6 +386,53 @@ def _calls(keys: dict[str, Any]) -> Iterator[Stop]:
     yield Stop("approval-list", f"{ADMIN}/approval/", "job.argument_key")
     yield Stop("approval-refused", f"{ADMIN}/approval/?decision=refused")
     yield Stop("approval", f"{ADMIN}/approval/{waiting}/change/", "job.argument")
+
+
+def _other_servers(keys: dict[str, Any]) -> Iterator[Stop]:
+    credential, document = keys["credential"], keys["document"]
+    yield Stop("credential-list", f"{ADMIN}/credential/", "credential.error")
+    yield Stop("credential-add", f"{ADMIN}/credential/add/")
+    yield Stop(
+        "credential", f"{ADMIN}/credential/{credential}/change/", "credential.audience credential.error"
+    )
+    yield Stop("credential-delete", f"{ADMIN}/credential/{keys['credential_unused']}/delete/")
+    yield Stop("credential-history", f"{ADMIN}/credential/{credential}/history/")
+    page = f"{ADMIN}/apidocument/{document}"
+    yield Stop("document-list", f"{ADMIN}/apidocument/", "document.title document.failed")
+    yield Stop("document-import", f"{ADMIN}/apidocument/import/")
+    yield Stop(
+        "document-operations",
+        f"{page}/change/",
+        "document.title document.server document.scheme operation.tag operation.summary operation.refused "
+        "operation.id",
+        _operations,
+    )
+    yield Stop("document-history", f"{page}/history/")
+    yield Stop("document-update", f"{page}/update/", "operation.changed")
+    failed = f"{ADMIN}/apidocument/{keys['document_failed']}"
+    yield Stop("document-failed", f"{failed}/change/", "document.failed document.problem document.url")
+    yield Stop("tool-http-add", f"{ADMIN}/tool/http/")
+    yield Stop("tool-http", f"{ADMIN}/tool/{keys['tool_http']}/change/", "operation.summary")
+    yield Stop(
+        "tool-http-request",
+        f"{ADMIN}/tool/{keys['tool_http']}/http/",
+        "operation.parameter",
+    )
+    server = f"{ADMIN}/upstream/{keys['upstream_server']}"
+    yield Stop("upstream-list", f"{ADMIN}/upstream/", "remote.server")
+    yield Stop("upstream-add", f"{ADMIN}/upstream/add/")
+    yield Stop(
+        "upstream",
+        f"{server}/change/",
+        "remote.server remote.instructions remote.description remote.unpublished remote.changed",
+    )
+    yield Stop("upstream-settings", f"{server}/settings/")
+    yield Stop("upstream-history", f"{server}/history/")
+    yield Stop(
+        "tool-proxied",
+        f"{ADMIN}/tool/{keys['tool_proxied']}/change/",
+        "remote.title remote.description remote.note remote.schema_title remote.property_title",
+    )
 
 
 def _people(keys: dict[str, Any]) -> Iterator[Stop]:
