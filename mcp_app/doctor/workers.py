@@ -64,7 +64,7 @@ def jobs(installation: Installation) -> Iterator[Finding]:
     """Report the number of jobs that no worker has claimed, by queue."""
     served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
     for queue, waiting in sorted(JobQueues(installation.redis_url).depths(served | _used_queues()).items()):
-        text = f"{waiting} waiting job{'' if waiting == 1 else 's'} in the queue {queue}"
+        text = f"{waiting} queued call{'' if waiting == 1 else 's'} in the queue {queue}"
         if waiting > MANY_JOBS:
             yield warning("workers.jobs", text, "Start more workers, or raise --concurrency.")
         else:

@@ -53,6 +53,19 @@ def test_every_kind_of_file_has_texts() -> None:
         assert len(texts) > 100, suffix
 
 
+def test_no_file_has_marks_of_an_edit_or_a_merge() -> None:
+    """A page showed them as text."""
+    marks = ("@@", "==", "<<<<<<<", ">>>>>>>")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in files()
+        if path.suffix in (".py", ".html", ".js", ".css")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if line.startswith(marks)
+    ]
+    assert found == []
+
+
 def test_interface_uses_the_words_of_the_glossary() -> None:
     assert len(refused()) > 20
     assert not list(findings())

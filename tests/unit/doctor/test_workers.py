@@ -55,7 +55,7 @@ def test_waiting_jobs_are_counted(here: Installation, waiting: int, level: Level
     with redis.Redis.from_url(here.redis_url, protocol=2) as client:
         client.rpush("celery", *range(waiting))
     (found,) = workers.jobs(here)
-    assert (found.level, f"{waiting} waiting jobs in the queue celery") == (level, found.text)
+    assert (found.level, f"{waiting} queued calls in the queue celery") == (level, found.text)
 
 
 def session(**times: Any) -> None:
