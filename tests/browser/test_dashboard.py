@@ -15,7 +15,7 @@ COUNT = """
 from tests.samples.admin_seed import *
 tally = RollupCells()
 for _ in range(3000):
-    tally.add(timezone.now().timestamp(), "tools/call", "{tool}", "ok", 3.0)
+    tally.add(timezone.now().timestamp(), "tools/call", "{tool}", "ok", {ms})
 rollups.write(tally)
 """
 
@@ -28,7 +28,7 @@ def test_dashboard_refreshes_without_losing_place_or_focus(visit: Visit, site: L
     summary = page.locator("details[data-keep=errors] summary")
     summary.click()
     before = page.locator("[data-part=at]").text_content()
-    site.shell(COUNT.format(tool="newcomer"))
+    site.shell(COUNT.format(tool="newcomer", ms=3.0))
     page.clock.fast_forward(10_100)
     page.wait_for_selector("[data-part=tools] >> text=newcomer")
     assert page.locator("details[data-keep=errors]").get_attribute("open") is not None
@@ -54,7 +54,7 @@ def test_hidden_tab_requests_nothing_and_refreshes_when_shown(visit: Visit, site
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.clock.fast_forward(120_000)
-    site.shell(COUNT.format(tool="latecomer"))
+    site.shell(COUNT.format(tool="latecomer", ms=3.0))
     assert asked == []
     page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
     page.wait_for_selector("[data-part=tools] >> text=latecomer")
@@ -73,6 +73,17 @@ def test_failed_refresh_is_marked_as_stale(visit: Visit) -> None:
     page.unroute("**/dashboard/*")
     page.clock.fast_forward(30_000)
     page.wait_for_selector("[data-stale][hidden]", state="attached")
+
+
+def test_percentiles_below_a_millisecond_are_bounds(visit: Visit, site: LiveServer) -> None:
+    site.shell(COUNT.format(tool="quick", ms=0.094))
+    visitor = visit()
+    for address in ("/admin/", "/admin/mcp_app/message/figures/"):
+        page = visitor.goto(address)
+        row = page.locator("tbody tr", has=page.get_by_role("rowheader", name="quick", exact=True))
+        for name in ("p50", "p95"):
+            expect(row.locator(f"[data-name={name}]")).to_have_text("<1 ms")
+    assert visitor.trouble == []
 
 
 def test_period_links_work_without_scripts(visit: Visit) -> None:
@@ -155,7 +166,7 @@ def test_refresh_keeps_a_chart_with_an_active_selection(visit: Visit, site: Live
     visitor.goto("/admin/")
     page.get_by_role("slider").first.focus()
     page.keyboard.press("Shift+ArrowLeft")
-    site.shell(COUNT.format(tool="meanwhile"))
+    site.shell(COUNT.format(tool="meanwhile", ms=3.0))
     page.clock.fast_forward(10_100)
     page.wait_for_selector("[data-part=tools] >> text=meanwhile")
     expect(page.locator(".mcp-brush[data-at]")).to_have_count(1)

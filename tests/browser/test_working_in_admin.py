@@ -265,6 +265,19 @@ def test_background_call_list_fits_its_page(scheme: str, width: int, visit: Visi
     assert visitor.trouble == []
 
 
+def test_failed_background_call_has_one_verdict(visit: Visit, site: LiveServer) -> None:
+    """A call that ran to its end, and whose result is an error, is failed on every page."""
+    made = 'background_call(f"{0:032x}", 7001, tool="divide", outcome="tool_error").pk'
+    key = site.shell(f"from tests.samples.admin_seed import *; print({made})").strip().splitlines()[-1]
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/call/?q=divide")
+    expect(page.locator("#result_list .mcp-badge")).to_have_text(["failed"])
+    page = visitor.goto(f"/admin/mcp_app/call/{key}/change/")
+    expect(page.locator("[data-live-state]")).to_have_text("failed")
+    expect(page.locator(".mcp-badge-good")).to_have_count(0)
+    assert visitor.trouble == []
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_confirmation_dialog_fits_window_and_is_accessible(scheme: str, width: int, visit: Visit) -> None:
