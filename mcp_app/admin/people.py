@@ -29,6 +29,7 @@ from mcp_app.admin.callers.links import pages_of_user
 from mcp_app.admin.list_filters import ListedLookups, NamedList
 from mcp_app.admin.markup import badge, with_window
 from mcp_app.admin.offered import offer_to
+from mcp_app.admin.widgets import is_useful
 from mcp_app.auth.ended import EndedWork, of_person
 from mcp_app.auth.membership import memberships
 from mcp_app.auth.own_addresses import second_factor_lacks
@@ -216,9 +217,21 @@ def _in_words(field: Any) -> Any:
         return field
     first = Case(When(content_type__app_label="mcp_app", then=0), default=1)
     kinds = ("content_type__app_label", "content_type__model", "codename")
-    field.queryset = field.queryset.select_related("content_type").order_by(first, *kinds)
+    named = field.queryset.select_related("content_type")
+    field.queryset = named.exclude(pk__in=_useless(named)).order_by(first, *kinds)
     field.label_from_instance = _permission_in_words
     return field
+
+
+def _useless(permissions: QuerySet[Permission]) -> list[int]:
+    """Return the ids of permissions without pages.
+
+    Those that a user or a group has are not included, because saving a form without them would remove them.
+    """
+    hidden = [permission.pk for permission in permissions if not is_useful(permission)]
+    relations = [each.name for each in Permission._meta.related_objects if each.many_to_many]
+    unused = permissions.filter(pk__in=hidden, **dict.fromkeys(relations))
+    return list(unused.values_list("pk", flat=True))
 
 
 def _permission_in_words(permission: Permission) -> str:

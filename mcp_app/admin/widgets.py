@@ -133,7 +133,7 @@ def _permission_choices(current: str) -> list[tuple[str, Any]]:
     for row in rows:
         app = row.content_type.app_label
         name = f"{app}.{row.codename}"
-        if name == current or _is_useful(row):
+        if name == current or is_useful(row):
             groups.setdefault(app, []).append((name, f"{row.name} ({name})"))
     teams = [*Group.objects.order_by("name")]
     names = memberships(teams)
@@ -149,7 +149,7 @@ def _permission_choices(current: str) -> list[tuple[str, Any]]:
     return [("", EVERYONE), ("Members of a group", members), *others]
 
 
-def _is_useful(permission: Permission) -> bool:
+def is_useful(permission: Permission) -> bool:
     """Return False for Django's four permissions of a model without pages in the admin."""
     model = permission.content_type.model_class()
     if model is None:

@@ -60,9 +60,7 @@ class Client(AbstractApplication):
     class Meta:
         ordering: ClassVar[Any] = ["-created"]
         verbose_name = "OAuth client"
-        permissions: ClassVar[Any] = [
-            ("add_machine_client", "Can enter machines, each with a service user of its own")
-        ]
+        permissions: ClassVar[Any] = [("add_machine_client", "Can add OAuth clients with a service user")]
 
     def __str__(self) -> str:
         return str(self.name or self.client_id)
@@ -104,7 +102,7 @@ class Connection(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-created_at"]
-        verbose_name = "connection"
+        verbose_name = "OAuth connection"
         indexes: ClassVar[Any] = [models.Index(fields=["user", "client", "revoked_at"])]
 
     def __str__(self) -> str:
