@@ -176,7 +176,7 @@ def _is_much(failed: int, calls: int) -> bool:
 
 
 def _failing(found: Traffic, now: datetime) -> Iterator[Reason]:
-    """Yield a task if many calls failed without a mistake of the caller.
+    """Yield a task if many calls failed unexpectedly: not by an error that the tool itself reports.
 
     It names the tool that causes more than half of these failures.
     """
@@ -184,7 +184,7 @@ def _failing(found: Traffic, now: datetime) -> Iterator[Reason]:
     failed = total.failed - mistakes.get("", 0)
     if not _is_much(failed, total.all):
         return
-    text = f"{share_text(failed / total.all)} of calls failed: {failed:,} of {total.all:,}"
+    text = f"{share_text(failed / total.all)} of calls failed unexpectedly: {failed:,} of {total.all:,}"
     faults = {name: calls.failed - mistakes.get(name, 0) for name, calls in found.tools if name != OTHER}
     text += "".join(f", most of them in {marked(name)}" for name, each in faults.items() if each * 2 > failed)
     yield Reason(f"{text} ({found.period.title.lower()})", reverse("admin:mcp_app_message_errors"))
@@ -296,6 +296,15 @@ def _chart(found: Traffic, name: str, title: str, summary: str, top: str, **draw
     )  # fmt: skip
 
 
+# Tone, name and number of calls of each outcome, from the bottom of the chart to its top.
+_OUTCOMES: Final[tuple[tuple[str, str, Callable[[CallFigures], int]], ...]] = (
+    ("good", "succeeded", lambda calls: calls.ok),
+    ("info", "refused", lambda calls: calls.refused),
+    ("warn", "cancelled", lambda calls: calls.cancelled),
+    ("bad", "failed", lambda calls: calls.failed),
+)
+
+
 def _calls_chart(found: Traffic, now: datetime) -> Chart:
     def rate(part: Callable[[CallFigures], int]) -> list[float]:
         return [
@@ -303,17 +312,15 @@ def _calls_chart(found: Traffic, now: datetime) -> Chart:
             for at, calls in found.points
         ]
 
-    good, cancelled, failed = (
-        rate(part) for part in (lambda c: c.ok, lambda c: c.cancelled, lambda c: c.failed)
-    )
-    highest = max(map(sum, zip(good, cancelled, failed, strict=True)))
+    rates = [rate(part) for _, _, part in _OUTCOMES]
+    highest = max(map(sum, zip(*rates, strict=True)))
     top = ceiling(highest)
     return _chart(
         found, "calls", "Calls per minute", f"At most {number_text(highest)} a minute.", number_text(top),
-        bars=bars([("good", good), ("warn", cancelled), ("bad", failed)], top),
-        legend=[("good", "ok"), ("warn", "cancelled"), ("bad", "failed")],
-        columns=["OK per minute", "Cancelled per minute", "Failed per minute"],
-        cells=[[rate_text(each) for each in row] for row in zip(good, cancelled, failed, strict=True)],
+        bars=bars([(tone, each) for (tone, _, _), each in zip(_OUTCOMES, rates, strict=True)], top),
+        legend=[(tone, name) for tone, name, _ in _OUTCOMES],
+        columns=[f"{name.capitalize()} per minute" for _, name, _ in _OUTCOMES],
+        cells=[[rate_text(each) for each in row] for row in zip(*rates, strict=True)],
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from mcp_app.admin.log.form import FOLDED, TimelineForm, in_one_search
 from mcp_app.admin.markup import in_utc
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.database import clock
+from mcp_app.interface.results import Result, result_of
 from mcp_app.interface.summary import asked_name, summary, text_title
 from mcp_app.interface.text import indented_json, visible_block
 from mcp_app.message_log.broadcasts import are_grouped, until_full
@@ -110,6 +111,18 @@ class TimelineRow:
     def title(self) -> str:
         """The heading of the message's text."""
         return text_title(self.message.kind)
+
+    @property
+    def result(self) -> Result | None:
+        """The result of the request, or None for a message without a response."""
+        return result_of(self.message.outcome)
+
+    @property
+    def detail(self) -> str:
+        """The kind of error with its code, or the code of a refusal, or ""."""
+        message, result = self.message, self.result
+        code = "" if message.code is None else f"{message.code:d}"
+        return message.refusal or f"{result.detail if result else ''} {code}".strip()
 
     @property
     def asked(self) -> str:

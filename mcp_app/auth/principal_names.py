@@ -10,6 +10,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import IntegerField
 
+from mcp_app.auth.principal import LOOPBACK
 from mcp_app.models import ApiKey
 from mcp_app.protocol.principal_key import BENCH, CallerIds, caller_ids
 
@@ -78,6 +79,8 @@ def _named(
 ) -> CallerName:
     actor = str(people.get(found.actor, "a deleted user")) if found.actor else ""
     user = people.get(found.user)
+    if principal == LOOPBACK.key:
+        return CallerName(LOOPBACK.name, is_known=False)
     if user is None:
         return CallerName(principal, actor=actor, is_known=False)
     credential = keys.get(found.api_key, found.api_key) or clients.get(found.client, "")

@@ -12,10 +12,10 @@ from django.utils import timezone
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import connected, publish_now
 from mcp_app.execution.background.celery import enqueue_new
-from mcp_app.execution.background.ended_log import CANCELLED
 from mcp_app.execution.stored import pending_approvals, records, stored_answers
 from mcp_app.execution.stored.approval_rules import ApprovalRules
 from mcp_app.execution.stored.call_record import CallRecord, record
+from mcp_app.message_log.log import REFUSED
 from mcp_app.models import Call, audit
 from mcp_app.protocol.call_state import State
 
@@ -61,7 +61,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
         if not pending_approvals.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
             raise DecisionRefused(_late_message(call_id))
         _audit(actor, "call.refuse", call, reason)
-        transaction.on_commit(lambda: publish_now([call], answer, ended_as=CANCELLED))
+        transaction.on_commit(lambda: publish_now([call], answer, ended_as=REFUSED))
 
 
 def objection_to(call: Call, actor: Any) -> str:
@@ -91,7 +91,7 @@ def _open(call_id: UUID) -> Call:
 def _end(row: Call, reason: str) -> None:
     with transaction.atomic():
         if ended := approval.refuse(row, reason, None):
-            transaction.on_commit(lambda: publish_now([ended[0]], ended_as=CANCELLED))
+            transaction.on_commit(lambda: publish_now([ended[0]], ended_as=REFUSED))
 
 
 def _late_message(call_id: UUID) -> str:

@@ -21,7 +21,7 @@ def summary(kind: str, method: str, payload: str, answer: str, outcome: str) -> 
 
     It is ``{"text":"hi"}`` for a call, ``3 of 10 reading`` for progress, and the error for a failure.
     """
-    if outcome in ("error", "tool_error") and (said := _error(answer)):
+    if outcome in ("error", "tool_error", "refused") and (said := _error(answer)):
         return _cut(said)
     message = _object(payload)
     if message is None:

@@ -22,6 +22,7 @@ from mcp_app.database import clock
 from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.observability import incidents
 from mcp_app.observability.redaction import Redactor, truncate_message
+from mcp_app.protocol.refusals import FAULTS
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -45,6 +46,8 @@ MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 # messages and are not counted.
 MARKS = frozenset({"running", "waiting", "resumed"})
 FAILURES = frozenset({"error", "tool_error"})
+# The outcome of calls that did not start because of their caller or of an operator's decision.
+REFUSED = "refused"
 # Marks that the answer to their request replaces.
 PENDING_MARKS = frozenset({"running", "waiting"})
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
@@ -98,8 +101,11 @@ class MessageLog:
         """Log one client request together with its answer.
 
         ``facts`` are method, request id and target. ``seconds`` is None for a call that did not run.
-        ``refusal`` is the code of a call that the gate refused, or "".
+        ``refusal`` is the code of a call that the gate refused, or "". The call has the outcome REFUSED then,
+        unless the server is at fault.
         """
+        if refusal and refusal not in FAULTS:
+            outcome = REFUSED
         self._add(
             (
                 session_id,

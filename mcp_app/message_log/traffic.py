@@ -58,11 +58,14 @@ PERIODS: Final = {
 class CallFigures:
     """The number of tool calls by outcome, and the histogram of their durations.
 
-    ``ms`` and ``size`` are the sums of their durations in milliseconds and of their bytes.
+    A call fails if the server or the tool reports an error. A call that the gate refused because of its
+    caller, or that was not approved, is ``refused`` and has not failed. ``ms`` and ``size`` are the sums of
+    durations in milliseconds and of bytes.
     """
 
     ok: int = 0
     failed: int = 0
+    refused: int = 0
     cancelled: int = 0
     ms: float = 0.0
     size: int = 0
@@ -71,7 +74,7 @@ class CallFigures:
     @property
     def all(self) -> int:
         """The number of calls with any outcome."""
-        return self.ok + self.failed + self.cancelled
+        return self.ok + self.failed + self.refused + self.cancelled
 
     @property
     def error_rate(self) -> float | None:
@@ -100,6 +103,8 @@ class CallFigures:
         """Add calls with one outcome. Counts and sums are None if they were never stored."""
         if outcome in ERRORS:
             self.failed += count
+        elif outcome == Message.Outcome.REFUSED:
+            self.refused += count
         elif outcome == Message.Outcome.CANCELLED:
             self.cancelled += count
         else:
@@ -112,6 +117,7 @@ class CallFigures:
         """Add the calls of ``other``."""
         self.ok += other.ok
         self.failed += other.failed
+        self.refused += other.refused
         self.cancelled += other.cancelled
         self.ms += other.ms
         self.size += other.size
@@ -215,7 +221,7 @@ def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Ca
 
 
 def mistakes_in(period: Period, now: datetime) -> dict[str, int]:
-    """Return the number of failed calls that were mistakes of callers, by tool, with "" for all tools."""
+    """Return the number of calls whose error the tool itself reported, by tool, with "" for all tools."""
     first, *_, last = period.starts(now)
     rows = Rollup.objects.filter(span=period.span, at__gte=first, at__lte=last, method=MISTAKES)
     return dict(rows.order_by().values_list("tool").annotate(number=Sum("count")))

@@ -77,10 +77,10 @@ class Counted:
             size=message.size or 0,
         )
         self.callers.add(message, at)
-        if message.outcome in FAILURES:
-            self.errors.add(message)
-            if message.method == "tools/call" and not error_groups.is_fault(message):
-                self.tally.add_mistake(at, message.target, message.outcome)
+        self.errors.add(message)
+        is_failed_call = message.method == "tools/call" and message.outcome in FAILURES
+        if is_failed_call and not error_groups.is_fault(message):
+            self.tally.add_mistake(at, message.target, message.outcome)
 
     def merge(self, other: Counted) -> None:
         """Add the counts of ``other``."""

@@ -157,9 +157,9 @@ class Tool(EntryRow):
     class Meta(EntryRow.Meta):
         permissions: ClassVar[Any] = [
             ("try_entries", "Can run tools, prompts and resources in the test bench"),
-            ("try_as_others", "Can run them in the test bench as another user"),
+            ("try_as_others", "Can use the test bench as another user"),
             ("publish_entries", "Can publish and roll back catalogue entries"),
-            ("run_doctor", "Can examine the installation"),
+            ("run_doctor", "Can run the doctor"),
         ]
 
     def __str__(self) -> str:

@@ -56,11 +56,12 @@ class Message(models.Model):
     class Outcome(models.TextChoices):
         """The result of a request, which may be a question to the client. Empty for notifications."""
 
-        OK = "ok", "ok"
-        TOOL_ERROR = "tool_error", "tool error"
-        ERROR = "error", "protocol error"
+        OK = "ok", "succeeded"
+        TOOL_ERROR = "tool_error", "failed (tool error)"
+        ERROR = "error", "failed (protocol error)"
+        REFUSED = "refused", "refused"
         CANCELLED = "cancelled", "cancelled"
-        ASKED = "asked", "input required"
+        ASKED = "asked", "asked for input"
 
     session = models.ForeignKey(
         Session,

@@ -63,6 +63,7 @@ _SHOWN: Final = {
     State.APPROVAL_NEEDED: "waiting for approval",
     State.ACCEPTED: "queued",
     State.INPUT_REQUIRED: "waiting for client input",
+    State.COMPLETED: "succeeded",
 }
 
 

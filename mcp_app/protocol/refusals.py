@@ -39,6 +39,10 @@ class Code(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+# Refusals because of which operators have to act. All others are due to the caller.
+FAULTS: Final = frozenset({Code.UNAVAILABLE.value, Code.STORAGE_FULL.value})
+
+
 class RefusalAnswer(NamedTuple):
     """The answer to a refused call: its error for MCP clients and its status for the API.
 

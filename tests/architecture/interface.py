@@ -22,8 +22,6 @@ SHOWING: Final = (
 )
 # Words that stay, by the file and the refused word, with the reason.
 ALLOWED: Final = {
-    ("mcp_app/models/catalogue.py", "the installation"): "the name of a permission, which databases store",
-    ("mcp_app/models/catalogue.py", "examine"): "the name of a permission, which databases store",
     ("mcp_app/models/catalogue.py", "answer"): "a help text that no form shows",
 }
 # Logged texts, patterns and lookups are not shown.

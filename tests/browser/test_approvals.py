@@ -153,7 +153,7 @@ def test_pending_call_is_approved_and_answered(
     assert "counted to 5" in asking.text().lower()
     numbers = [number for number, _ in asking.heard]
     assert numbers == sorted(set(numbers))
-    expect(page.locator("[data-live-state]")).to_have_text("completed", timeout=15_000)
+    expect(page.locator("[data-live-state]")).to_have_text("succeeded", timeout=15_000)
     expect(page.locator("body")).to_contain_text("asked for on the phone")
     visitor.drawn()
     picture(page, f"approval-given-{scheme}-{width}")

@@ -137,11 +137,11 @@ def test_elicitation_is_accepted_or_declined(bench: Open) -> None:
     expect(question).to_contain_text("A value is needed.")
     question.get_by_label("Name").fill("Ada")
     question.get_by_role("button", name="Accept").click()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output")).to_contain_text("Hello, Ada!")
     visitor.run()
     question.get_by_role("button", name="Decline").click()
-    visitor.ends("tool error")
+    visitor.ends("failed")
     expect(visitor.part("output")).to_contain_text("The tool returned an error")
 
 
@@ -152,7 +152,7 @@ def test_sampling_is_answered_by_the_user(bench: Open) -> None:
     expect(question).to_contain_text("What is the capital of France?")
     question.get_by_label("Response of the model").fill("Paris")
     question.get_by_role("button", name="Send").click()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output")).to_contain_text("Paris")
 
 
@@ -164,14 +164,14 @@ def test_elicited_url_is_a_link_the_user_opens(bench: Open) -> None:
     expect(link).to_have_attribute("rel", "noopener noreferrer")
     expect(link).to_have_attribute("target", "_blank")
     question.get_by_role("button", name="I did").click()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output")).to_contain_text("accept")
 
 
 def test_catalogue_change_is_shown_on_the_page(bench: Open, server: LiveServer) -> None:
     visitor = bench("tool", "echo", '?arguments={"text":"hi"}')
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     server.shell("""
 from mcp_app.catalogue.changes.services import set_enabled
 from mcp_app.models import Tool
@@ -183,7 +183,7 @@ set_enabled(entries=[Tool.objects.get(name="burn")], enabled=False, actor=None)
 def test_broken_stream_is_resumed(bench: Open) -> None:
     visitor = bench("tool", "broken_stream")
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output")).to_contain_text("resumed")
     expect(visitor.part("log")).to_contain_text("before")
 
@@ -191,7 +191,7 @@ def test_broken_stream_is_resumed(bench: Open) -> None:
 def test_ended_session_is_replaced_by_a_new_one(bench: Open, server: LiveServer) -> None:
     visitor = bench("tool", "echo", '?arguments={"text":"still here"}')
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     end = """
 from mcp_app.models import Session
 from mcp_app.sessions.services import end_session_now
@@ -201,7 +201,7 @@ print([end_session_now(session_id=session.pk) for session in eventually])
     eventually(lambda: "True" in server.shell(end), 10, "a session to end")
     visitor.run()
     expect(visitor.part("runs").locator("[data-duration=round-trip]")).to_have_count(2)
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     visitor.trouble.clear()  # The browser itself logs the 404 of the old session.
 
 
@@ -237,7 +237,7 @@ def test_nested_form_round_trips_its_value(bench: Open) -> None:
     picture(page, "bench-form-light-1440")
     assert visitor.json == ORDER
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output")).to_contain_text("Main Street 1")
 
 
@@ -245,7 +245,7 @@ def test_validation_error_appears_beside_the_field(bench: Open) -> None:
     arguments = {**ORDER, "items": [{"sku": "a"}, {"sku": "b", "price": "dear"}]}
     visitor = bench("tool", "order", f"?arguments={quote(json.dumps(arguments))}", "dark", 390)
     visitor.run()
-    visitor.ends("tool error")
+    visitor.ends("failed")
     wrong = visitor.page.locator(".mcp-bench-field", has=visitor.page.get_by_label("price")).nth(1)
     expect(wrong.get_by_role("alert")).to_have_text("expected number, got 'dear'")
     expect(visitor.page.locator(".mcp-bench-error:visible")).to_have_count(1)
@@ -270,7 +270,7 @@ def test_invalid_json_is_not_sent(bench: Open) -> None:
 def test_every_kind_of_content_is_rendered(scheme: str, width: int, bench: Open) -> None:
     visitor = bench("tool", "every_content", "", scheme, width)
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     output = visitor.part("output")
     expect(output.get_by_role("heading", name="Report")).to_be_visible()
     expect(output.locator(".mcp-bench-tree").first).to_contain_text("a: [2]")
@@ -294,7 +294,7 @@ def test_hostile_text_is_escaped_in_the_bench(bench: Open) -> None:
     question = page.get_by_role("group", name="The tool asks")
     expect(question).to_contain_text(HOSTILE["script"])
     question.get_by_role("button", name="Accept").click()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     visitor.part("wire").locator("summary").click()
     as_text = page.get_by_role("button", name="As text")
     while as_text.count():
@@ -318,7 +318,7 @@ def test_run_is_saved_as_a_preset(bench: Open) -> None:
     page = visitor.page
     page.get_by_label("text").fill("as <b>ever</b>")
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     page.get_by_role("button", name="Add preset").click()
     page.wait_for_url("**/tool/add/**")
     visitor.drawn()
@@ -331,19 +331,19 @@ def test_run_is_saved_as_a_preset(bench: Open) -> None:
     visitor.drawn()
     expect(visitor.part("fields")).to_contain_text("It takes no arguments.")
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output")).to_contain_text("as <b>ever</b>")
 
 
 def test_run_as_another_user_has_its_permissions_and_is_audited(bench: Open, server: LiveServer) -> None:
     visitor = bench("tool", "whoami")
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output")).to_contain_text("root")
     visitor.page.get_by_label("Run as").fill("viewer")
     visitor.run()
     expect(visitor.part("output")).to_contain_text("Unknown tool: whoami")
-    visitor.ends("error")
+    visitor.ends("failed")
     visitor.page.get_by_label("Run as").fill("nobody")
     visitor.run()
     expect(visitor.part("output")).to_contain_text("There is no such user.")
@@ -363,7 +363,7 @@ def test_runs_are_stored_reloaded_and_compared(bench: Open) -> None:
         page.get_by_label("expression").fill(expression)
         visitor.run()
         expect(visitor.part("runs").get_by_text(re.compile("^run ")).first).to_be_visible()
-        visitor.ends("completed")
+        visitor.ends("succeeded")
     names = visitor.part("runs").get_by_text(re.compile("^run ")).all_text_contents()
     for box in page.get_by_label(re.compile("^Compare run ")).all():
         box.check()
@@ -380,7 +380,7 @@ def test_runs_are_stored_reloaded_and_compared(bench: Open) -> None:
     expect(visitor.part("runs").locator("[data-duration=server]")).to_have_count(2)
     page.get_by_label("expression").fill("1 + 3")
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     # A new run has another name, and a duration of another kind, than those before.
     new = visitor.part("runs").locator("li", has=page.locator("[data-duration=round-trip]"))
     expect(new).to_have_count(1)
@@ -407,7 +407,7 @@ def test_prompt_argument_is_completed_and_prompt_rendered(bench: Open) -> None:
     expect(suggestions.get_by_role("button")).to_have_text(["Bern", "Berlin"])
     suggestions.get_by_role("button", name="Berlin").click()
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output")).to_contain_text("Plan a journey to Berlin")
     visitor.page.get_by_label("city").fill("")
     assert visitor.json == {"city": ""}
@@ -416,7 +416,7 @@ def test_prompt_argument_is_completed_and_prompt_rendered(bench: Open) -> None:
 def test_missing_prompt_argument_is_reported_beside_the_field(bench: Open) -> None:
     visitor = bench("prompt", "travel")
     visitor.run()
-    visitor.ends("error")
+    visitor.ends("failed")
     expect(visitor.page.locator(".mcp-bench-error:visible")).to_have_text("A value is needed.")
 
 
@@ -424,19 +424,19 @@ def test_template_uri_is_built_and_resource_read(bench: Open) -> None:
     visitor = bench("resourcetemplate", "demo://greeting/{name}")
     visitor.page.get_by_label("name").fill("Ada & Bob?")
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output")).to_contain_text("demo://greeting/Ada%20%26%20Bob%3F")
     expect(visitor.part("output")).to_contain_text("Hello, Ada & Bob?!")
     visitor = bench("resource", "notes://today")
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     expect(visitor.part("output").get_by_role("listitem")).to_have_text(["bread", "milk"])
 
 
 def test_leaving_the_page_ends_the_session(bench: Open, server: LiveServer) -> None:
     visitor = bench("tool", "get_timestamp")
     visitor.run()
-    visitor.ends("completed")
+    visitor.ends("succeeded")
     visitor.goto("/admin/")
     code = """
 from mcp_app.models import Session
@@ -451,7 +451,7 @@ def test_crash_shows_its_exception_in_the_bench_and_on_its_pages(bench: Open, se
         page = bench("tool", name)
         page.page.get_by_label("number", exact=False).first.fill(number)
         page.run()
-        page.ends("tool error")
+        page.ends("failed")
         shown = page.part("output").locator("[data-failure] pre")
         expect(shown).to_be_visible()
         expect(shown).to_contain_text("ValueError" if number == "x" else "KeyError: 'C-2'")
@@ -470,7 +470,7 @@ def test_crash_shows_its_exception_in_the_bench_and_on_its_pages(bench: Open, se
 def test_cut_result_shows_its_sizes_and_pages(bench: Open) -> None:
     page = bench("tool", "long_rows", f"?arguments={quote(json.dumps({'count': 400}))}")
     page.run()
-    page.ends("completed")
+    page.ends("succeeded")
     expect(page.part("output").locator("[data-cut]")).to_contain_text("1.5 KiB of 11 KiB")
     read = page.part("output").get_by_role("button", name="Read it")
     read.click()

@@ -117,5 +117,5 @@ def test_response_appears_when_the_call_ends(server: LiveServer, open_page: Visi
         page.locator("#result_list a", has_text="count").first.click()
         expect(page.locator("[data-live-state]")).to_have_text("running")
         expect(page.locator("body")).to_contain_text("counted to 100", timeout=30_000)
-        expect(page.locator("[data-live-state]")).to_have_text("completed")
+        expect(page.locator("[data-live-state]")).to_have_text("succeeded")
     assert visitor.trouble == []

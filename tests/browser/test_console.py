@@ -257,7 +257,7 @@ def test_finished_call_is_no_longer_found_as_running(open_page: Visit, client: M
     expect(page.locator("#mcp-empty")).to_be_visible()
     page.fill("#mcp-search", f"session:{client.session} tool:count -method:notifications/progress")
     expect(_lines(page)).to_have_count(1, timeout=SLOW)
-    expect(_lines(page).locator(".mcp-status")).to_have_text("ok")
+    expect(_lines(page).locator(".mcp-status")).to_have_text("succeeded")
     assert visitor.trouble == []
 
 

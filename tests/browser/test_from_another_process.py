@@ -139,7 +139,7 @@ def test_console_call_is_replayed_and_compared_in_the_bench(visitor: Visitor, se
         expect(page.get_by_label("expression")).to_have_value("1 + 1")
         page.get_by_label("expression").fill("1 + 4")
         page.get_by_role("button", name="Run", exact=True).click()
-        expect(page.locator("[data-bench-state]")).to_have_text("completed")
+        expect(page.locator("[data-bench-state]")).to_have_text("succeeded")
         compared = page.locator("[data-bench-compared]")
         expect(compared.locator("th").first).to_have_text(re.compile("^message [0-9]+"))
         expect(compared.locator(".mcp-removed").first).to_contain_text('"text": "2"')

@@ -20,6 +20,7 @@ from mcp_app.execution.background.reaper import PUBLISH_SECONDS
 from mcp_app.execution.call_log import CallLogPage, Progress, log_page, redactor, write_position
 from mcp_app.execution.stored.pending_approvals import WAITING_WORDS
 from mcp_app.execution.stored.records import LONGEST_LEASE
+from mcp_app.interface.results import result_of
 from mcp_app.interface.text import marked
 from mcp_app.models import AuditEvent, Call, Message
 from mcp_app.observability.incidents import number_in
@@ -104,8 +105,10 @@ def state_of(call: Call) -> tuple[str, str]:
 
 def detail_of(call: Call) -> str:
     """Return the outcome in words if it adds information to the verdict, or ""."""
-    outcome = Message.Outcome(call.outcome).label if call.outcome else ""
-    return "" if was_not_run(call) or outcome in ("", "ok", state_of(call)[0]) else outcome
+    result = result_of(call.outcome)
+    if result is None or was_not_run(call):
+        return ""
+    return result.detail or ("" if result.word == state_of(call)[0] else result.word)
 
 
 def was_not_run(call: Call) -> bool:

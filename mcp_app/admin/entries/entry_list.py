@@ -110,7 +110,7 @@ class EntryList(SwitchUndo):
         used = _usage(entry)
         if used is None or not used.errors:
             return _none()
-        asked = urlencode({"q": "status:error since:7d", "target": entry.name})
+        asked = urlencode({"q": "status:failed since:7d", "target": entry.name})
         return _number(used.errors, f"{reverse('admin:mcp_app_message_changelist')}?{asked}")
 
     @admin.display(description="last call")

@@ -19,6 +19,7 @@ from mcp_app.admin.figures.triage import STATES
 from mcp_app.admin.markup import number_text
 from mcp_app.admin.timeline import Failure, TimelineRow, dated, row
 from mcp_app.database import clock
+from mcp_app.interface.results import Result, result_of
 from mcp_app.message_log.counts.error_groups import LAST_SEEN, messages_of, new_since
 from mcp_app.message_log.rollups import HOUR
 from mcp_app.message_log.triage import NEW, muted, state_of, unresolved
@@ -97,9 +98,9 @@ class Group:
         return Failure.of(self.row.example, self.row.exception) if self.row.exception else None
 
     @property
-    def outcome(self) -> str:
-        """The outcome in the form that the log shows."""
-        return Message.Outcome(self.row.outcome).label
+    def result(self) -> Result | None:
+        """The result of its requests, as the log shows it."""
+        return result_of(self.row.outcome)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from django.core.paginator import Page, Paginator
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
@@ -32,7 +33,7 @@ from mcp_app.interface.links import (
     named_tool_page,
     sessions_page,
 )
-from mcp_app.interface.text import visible
+from mcp_app.interface.text import marked, visible
 from mcp_app.message_log import traffic
 from mcp_app.message_log.counts.figures import TOOL, Named, named
 from mcp_app.message_log.counts.limited_figures import called_by, called_over_time
@@ -229,13 +230,14 @@ Label = tuple[str, SafeString, str]
 def _shown(user: Any, view: View, period: Period, found: Named) -> dict[str, Label]:
     """Map the names in a view to their text, their HTML with links, and their note.
 
-    The note of a user is the principal's key, which can be copied into a search.
+    The tooltip of a user is the principal's key, by which the log can be searched.
     """
     names = [name for name, _ in found.calls]
     shown: dict[str, Label] = {}
     if view.by == PRINCIPAL:
         for key, caller in caller_names(names).items():
-            shown[key] = str(caller), linked_name(user, key, caller), key if str(caller) != key else ""
+            pages = linked_name(user, key, caller)
+            shown[key] = str(caller), format_html('<span title="{}">{}</span>', marked(key), pages), ""
     else:
         for name in names:
             limit = {} if view.kind else {view.by: name}
@@ -266,5 +268,6 @@ def _name_in(call: StartedCall, kind: str) -> str:
 
 def _urls(narrowed: dict[str, str]) -> dict[str, str]:
     page = f"{reverse('admin:mcp_app_message_changelist')}?{urlencode({'method': 'tools/call', **narrowed})}"
-    outcomes = {"calls": ANSWERED, "failed": FAILED, "rate": FAILED, "cancelled": "cancelled"}
+    outcomes = {"calls": ANSWERED, "failed": FAILED, "rate": FAILED}
+    outcomes |= {name: name for name in ("refused", "cancelled")}
     return {key: f"{page}&outcome={outcome}" for key, outcome in outcomes.items()}

@@ -68,6 +68,7 @@ COLUMNS: Final = (
     FigureColumn("calls", "Calls", "", lambda row: row.calls.all, _count),
     FigureColumn("failed", "Failed", "", lambda row: row.calls.failed, _count),
     FigureColumn("rate", "Error rate", "0 to 1", lambda row: row.calls.error_rate, share_text),
+    FigureColumn("refused", "Refused", "", lambda row: row.calls.refused, _count),
     FigureColumn("cancelled", "Cancelled", "", lambda row: row.calls.cancelled, _count),
     FigureColumn("p50", "p50", "s", lambda row: row.calls.p50, percentile_text),
     FigureColumn("p95", "p95", "s", lambda row: row.calls.p95, percentile_text),

@@ -78,7 +78,7 @@ class TimelineForm(forms.Form):
         choices=[
             ("", "Any status"),
             (ANSWERED, "any response"),
-            (FAILED, "any error"),
+            (FAILED, "failed"),
             *Message.Outcome.choices,
         ],
     )
@@ -92,7 +92,7 @@ class TimelineForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["method"].widget.attrs["list"] = "mcp-methods"
-        self.fields["q"].widget.attrs["placeholder"] = "tool:echo status:error user:ada ms:>5000"
+        self.fields["q"].widget.attrs["placeholder"] = "tool:echo status:failed user:ada ms:>5000"
         self.fields["text"].widget.attrs["placeholder"] = f"in {TEXT_WINDOW:,} messages a page"
         self.fields["q"].widget.attrs["id"] = "mcp-search"
         for name, shown in self.fields.items():
@@ -117,7 +117,7 @@ class TimelineForm(forms.Form):
 
 def in_one_search(asked: dict[str, Any]) -> str:
     """Return the filters of the form combined into one search text."""
-    terms = [asked["q"].strip(), "status:error" if asked["outcome"] == FAILED else ""]
+    terms = [asked["q"].strip(), "status:failed" if asked["outcome"] == FAILED else ""]
     for name, key in TERMS.items():
         value = asked[name]
         if isinstance(value, datetime):

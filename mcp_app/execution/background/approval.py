@@ -17,6 +17,7 @@ from mcp_app.execution.stored.approval_rules import ApprovalRules, waiting
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.pending_approvals import Waiting
 from mcp_app.execution.stored.statements import FINISH_UNSTARTED
+from mcp_app.message_log.log import REFUSED
 from mcp_app.models import Call, audit
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.call_state import State
@@ -99,7 +100,7 @@ def _expired() -> list[Ended]:
                 actor=None, action="call.expire", object_kind="call", object_key=str(call.id), detail=detail
             )
         log.warning("Call %s (%s) expired without a decision", call.id, call.tool)
-        ended.append((call, encoded, CANCELLED))
+        ended.append((call, encoded, REFUSED))
     return ended
 
 
@@ -124,7 +125,7 @@ def refuse_fallen(which: Q, *, actor: Any) -> int:
     rules = ApprovalRules(calls)
     ended = [end for call in calls if (reason := rules.fallen(call)) and (end := refuse(call, reason, actor))]
     if ended:
-        transaction.on_commit(lambda: publish_now([call for call, _, _ in ended], ended_as=CANCELLED))
+        transaction.on_commit(lambda: publish_now([call for call, _, _ in ended], ended_as=REFUSED))
     return len(ended)
 
 
@@ -151,7 +152,7 @@ def refuse(call: Call, reason: str, actor: Any) -> Ended | None:
         detail = {"tool": found.tool, "principal": found.principal, "reason": reason}
         audit(actor=actor, action="call.refuse", object_kind="call", object_key=str(found.id), detail=detail)
     log.warning("Call %s (%s) was refused: %s", found.id, found.tool, reason)
-    return replace(found, answer=encoded), encoded, CANCELLED
+    return replace(found, answer=encoded), encoded, REFUSED
 
 
 async def _notify_all(streams: Streams, ended: Collection[Ended], reminded: Iterable[Waiting]) -> None:

@@ -23,7 +23,6 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.refusals import ANSWERS, Code
 from mcp_app.streams.gateway import Streams
 
-# Also the outcome of calls refused by an operator: as tool errors, they would form a new error group.
 CANCELLED = "cancelled"
 
 # Refused before the tool was looked up: the name may be invented.

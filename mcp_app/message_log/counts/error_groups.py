@@ -30,7 +30,7 @@ from mcp_app.observability.error_text import (
 )
 from mcp_app.observability.incidents import StoredException
 from mcp_app.protocol.messages.methods import METHODS, OTHER
-from mcp_app.protocol.refusals import Code
+from mcp_app.protocol.refusals import FAULTS
 
 # Maximum number of groups in total and per tool. Further errors are counted in a common group without text.
 MOST_GROUPS: Final = 1_000
@@ -43,8 +43,6 @@ SLICE: Final = 500
 # Order of the groups: by the minute of the last error, newest first, and within a minute by frequency.
 LAST_SEEN: Final = (TruncMinute("last_at", tzinfo=UTC).desc(), "-count", "-last_at", "pk")
 LONGEST_PLACE: Final = 300
-# Refusals because of which operators have to act.
-FAULTS: Final = frozenset({Code.UNAVAILABLE.value, Code.STORAGE_FULL.value})
 # Texts of this server about a tool at fault. A tool that reports the same text is treated alike.
 _FAULT: Final = re.compile(
     r"\S+ timed out after |The tool's result (?:cannot be sent|is too large): |\S+ was interrupted: "
@@ -93,8 +91,8 @@ class Errors:
         self._messages: dict[GroupKey, list[Message]] = {}
 
     def add(self, message: Message) -> None:
-        """Add a message if it failed."""
-        if message.outcome in _FAILED:
+        """Add a message if it failed, or if the gate refused its call."""
+        if message.outcome in _FAILED or message.refusal:
             kind = kind_of(message.method, message.target, message.outcome, message.answer, message.exception)
             self._messages.setdefault(kind, []).append(message)
 

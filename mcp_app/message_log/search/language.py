@@ -1,6 +1,6 @@
 """The search language of the log, which matches live and stored lines alike.
 
-An example is ``tool:echo status:error user:ada since:2h -method:ping "two words"``. All terms must match. A
+An example is ``tool:echo status:failed user:ada since:2h -method:ping "two words"``. All terms must match. A
 minus negates a term, and a star at the end of a value matches any continuation. Words without a key are
 searched in the messages.
 """
@@ -32,19 +32,23 @@ _TERM = re.compile(r'(-?)(?:([A-Za-z_]+):)?(?:"([^"]*)"?|(\S+))')
 _NUMBER = re.compile(r"([<>]?)=?([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s)?")
 
 STATUS: Final = {
-    "ok": ("ok",),
-    "error": ("error", "tool_error"),
+    "succeeded": ("ok",),
+    "failed": ("error", "tool_error"),
     "tool_error": ("tool_error",),
     "protocol_error": ("error",),
+    "refused": ("refused",),
     "cancelled": ("cancelled",),
     "asked": ("asked",),
+    # The names of earlier versions, for saved searches and links.
+    "ok": ("ok",),
+    "error": ("error", "tool_error"),
 }
 DIRECTIONS: Final = {"in": "in", "out": "out"}
 # Description of each key, for users.
 KEYS: Final = {
     "tool": 'name of the called tool; tool:"" finds calls of unknown tools',
     "target": "name of the tool, prompt or resource",
-    "status": "ok, error (any error), tool_error, protocol_error, cancelled or asked (waiting for client)",
+    "status": "succeeded, failed (tool_error or protocol_error), refused, cancelled or asked (for input)",
     "refusal": "code of a refused call, such as rate_limited",
     "incident": "number of an unexpected exception, such as 1f2e3d4c",
     "user": "username, or key such as user:1/key:2",

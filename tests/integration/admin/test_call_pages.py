@@ -95,7 +95,7 @@ def _tools(client: Client, query: str) -> list[str]:
 
 def test_call_list_shows_state_duration_and_progress(root: Client, seeded: Seed) -> None:
     text = "".join(Page(root.get(LIST).content.decode()).read)
-    for words in ("12 ms", "3.0 s", "3 of 3", "tool error", "waiting for client", "completed", "cancelled"):
+    for words in ("12 ms", "3.0 s", "3 of 3", "tool error", "waiting for client", "succeeded", "cancelled"):
         assert words in text, words
 
 

@@ -108,7 +108,8 @@ def test_dashboard_figures_match_the_log(
     _drain(
         *[line(f"a{at}", at=then, ms=4.0) for at in range(150)],
         *[line(f"b{at}", at=then, ms=40.0, outcome="tool_error", target="slow") for at in range(30)],
-        *[line(f"c{at}", at=then, ms=0.2, outcome="cancelled", target="slow") for at in range(20)],
+        *[line(f"c{at}", at=then, ms=0.2, outcome="cancelled", target="slow") for at in range(10)],
+        *[line(f"f{at}", at=then, ms=0.2, outcome="refused", target="slow") for at in range(10)],
         line("d", at=then, method="tools/list", target=""),
         line("e", at=then, method="notifications/initialized", kind="notification", outcome="", ms=None),
     )
@@ -123,13 +124,15 @@ def test_dashboard_figures_match_the_log(
     ]
     calls, errors, duration = found.charts
     assert len(calls.rows) == len(errors.rows) == len(duration.rows) == len(calls.touches)
-    (row,) = [row for row in calls.rows if row[1:] != ["0", "0", "0"]]
+    (row,) = [row for row in calls.rows if row[1:] != ["0"] * 4]
     at = calls.rows.index(row)
     slot = minutes / len(calls.rows)
     assert all(column.endswith("per minute") for column in calls.columns[1:])
-    assert [float(cell) for cell in row[1:]] == pytest.approx([150 / slot, 20 / slot, 30 / slot], rel=0.01)
+    assert [float(cell) for cell in row[1:]] == pytest.approx(
+        [150 / slot, 10 / slot, 10 / slot, 30 / slot], rel=0.03
+    )
     assert errors.rows[at][1] == "15 %"
-    assert sorted({bar.tone for bar in calls.bars}) == ["bad", "good", "warn"]
+    assert sorted({bar.tone for bar in calls.bars}) == ["bad", "good", "info", "warn"]
 
 
 def test_dashboard_counts_calls_that_were_not_logged(root: Client, empty: Seed) -> None:
@@ -463,7 +466,7 @@ def test_high_error_rate_is_the_first_task_and_names_the_tool(root: Client, empt
         line("other", at=now - 60, **fault),
     )
     first = shown(root).verdict.tasks[0]
-    assert first.text == "25 % of calls failed: 5 of 20, most of them in slow (last hour)"
+    assert first.text == "25 % of calls failed unexpectedly: 5 of 20, most of them in slow (last hour)"
     assert sum(group.row.count for group in root.get(first.url).context["errors"].groups) == 5
 
 
@@ -503,6 +506,7 @@ def test_figures_match_the_log_behind_their_links(root: Client, empty: Seed) -> 
         *[line(f"ok-{at}", at=now - 60) for at in range(4)],
         *[line(f"bad-{at}", at=now - 60, outcome="tool_error", target="slow") for at in range(5)],
         *[line(f"wrong-{at}", at=now - 60, outcome="error") for at in range(6)],
+        *[line(f"refused-{at}", at=now - 60, outcome="refused", target="slow") for at in range(7)],
     )
     found = shown(root)
 
@@ -511,8 +515,8 @@ def test_figures_match_the_log_behind_their_links(root: Client, empty: Seed) -> 
 
     assert tile(found, "Error rate").note == "11 failed"
     assert listed(tile(found, "Error rate").url) == 11
-    assert tile(found, "Calls in the last minute").note == "15 calls in the last hour"
-    assert listed(tile(found, "Calls in the last minute").url) == 15
+    assert tile(found, "Calls in the last minute").note == "22 calls in the last hour"
+    assert listed(tile(found, "Calls in the last minute").url) == 22
     assert [listed(tool.messages_url) for tool in found.tools] == [tool.calls for tool in found.tools]
     assert all(root.get(tool.url).context["figures"].tool == tool.name for tool in found.tools)
 
@@ -590,7 +594,7 @@ def test_clients_are_listed_by_calls_with_share_and_trend(root: Client, empty: S
         ("Report Bot", "6", "75 %", "new", "1"), ("Orion", "2", "25 %", "\N{MINUS SIGN}50 %", "1"),
     ]  # fmt: skip
     (row,) = root.get(shown(root).clients[0].url).context["figures"].table.rows
-    assert (row.name, row.calls.all) == ("loopback", 6)
+    assert (row.name, row.calls.all) == ("local user", 6)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_tool_list_shows_usage_in_one_further_query(root: Client, called: Seed) 
     assert queries() == 1
     text = root.get(f"{address}?q=echo").content.decode()
     assert "tool=echo&amp;range=week" in text
-    assert "status%3Aerror+since%3A7d&amp;target=echo" in text
+    assert "status%3Afailed+since%3A7d&amp;target=echo" in text
 
 
 def test_usage_needs_the_permission_to_view_messages(client_of: ClientOf, called: Seed) -> None:

@@ -332,7 +332,7 @@ def test_triage_requires_its_permission(client_of: ClientOf, client: Client, see
 
 def test_mistakes_of_callers_raise_no_task_about_the_error_rate(root: Client, seeded: Seed) -> None:
     def said() -> list[str]:
-        return [text for text in tasks(root) if "of calls failed" in text]
+        return [text for text in tasks(root) if "of calls failed unexpectedly" in text]
 
     Rollup.objects.all().delete()
     drain(*[line("2")] * 50, *[failed("Division by zero has no value.", target="sums")] * 50)

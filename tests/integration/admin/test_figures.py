@@ -71,7 +71,7 @@ def test_calls_are_counted_by_tool_client_user_and_time(root: Client, counted: S
     assert numbers(shown(root, by="client")) == {"Orion Desktop": (5, 0, 0), "vega": (2, 1, 0)}
     assert numbers(shown(root, by="principal")) == {
         "root · laptop-2": (5, 0, 0),
-        "loopback": (2, 1, 0),
+        "local user": (2, 1, 0),
     }
     assert sum(each[0] for each in numbers(shown(root, by="time")).values()) == 7
 
@@ -122,7 +122,7 @@ def test_figures_of_one_tool_list_its_clients_users_and_times(root: Client, coun
     drain_once(queue)
     assert numbers(shown(root, tool="echo")) == {"Orion Desktop": (5, 0, 0), "vega": (1, 0, 1)}
     assert numbers(shown(root, tool="slow", by="client")) == {"vega": (2, 1, 0)}
-    assert numbers(shown(root, tool="slow", by="principal")) == {"loopback": (2, 1, 0)}
+    assert numbers(shown(root, tool="slow", by="principal")) == {"local user": (2, 1, 0)}
     assert [row.calls.all for row in shown(root, tool="echo", by="time").table.rows] == [6]
     assert numbers(shown(root, tool="nothing")) == {}
     orion, vega = shown(root, tool="echo").table.rows
@@ -326,6 +326,29 @@ def test_log_time_filter_includes_the_whole_second(root: Client, counted: Seed) 
             assert len(root.get(page("message", "changelist"), asked).context["timeline"].rows) == rows
 
 
+@pytest.mark.parametrize("by", ["tool", "client", "principal", "time"])
+@pytest.mark.parametrize("limit", [{}, {"tool": "echo"}])
+def test_refused_calls_are_no_errors_in_any_view(
+    by: str, limit: dict[str, str], root: Client, seeded: Seed
+) -> None:
+    Message.objects.all().delete()
+    Rollup.objects.all().delete()
+    CallerRollup.objects.all().delete()
+    outcomes = ["ok", "ok", "refused", "tool_error"]
+    at = time.time() - 60
+    queue: Any = ListQueue(
+        batch(*[line(str(number), at=at, outcome=each) for number, each in enumerate(outcomes)])
+    )
+    LogCursor.objects.all().delete()
+    assert drain_once(queue) == 1
+    [row] = [each for each in shown(root, by=by, **limit).page if each.calls.all]
+    found = row.calls
+    assert (found.ok, found.refused, found.failed, found.error_rate) == (2, 1, 1, 0.25)
+    for name, number in (("calls", 4), ("failed", 1), ("refused", 1)):
+        if row.urls:
+            assert len(root.get(row.urls[name]).context["timeline"].rows) == number
+
+
 def test_refused_calls_are_counted_by_code_with_links_to_messages(root: Client, seeded: Seed) -> None:
     """The page of callers shows the same counts."""
     Message.objects.all().delete()
@@ -357,8 +380,8 @@ def test_refused_calls_require_the_message_permission(client_of: ClientOf, seede
     ("asked", "names"),
     [
         ({"by": "client", "tool": "echo", "range": "week"}, {"Tool": "echo", "Client": "Orion Desktop"}),
-        ({"by": "principal", "client": "vega"}, {"Tool": "", "Client": "vega", "User": "loopback"}),
-        ({"by": "tool", "principal": "loopback"}, {"Tool": "slow", "User": "loopback"}),
+        ({"by": "principal", "client": "vega"}, {"Tool": "", "Client": "vega", "User": "local user"}),
+        ({"by": "tool", "principal": "loopback"}, {"Tool": "slow", "User": "local user"}),
         ({"by": "time", "tool": "slow", "range": "day"}, {"Tool": "slow"}),
     ],
 )
@@ -444,7 +467,7 @@ def test_figures_of_one_caller_list_its_tools_clients_and_times(root: Client, co
     assert numbers(shown(root, principal=ada)) == {"echo": (5, 0, 0)}
     assert numbers(shown(root, principal=ada, by="client")) == {"Orion Desktop": (5, 0, 0)}
     assert [row.calls.all for row in shown(root, principal=ada, by="time").table.rows] == [5]
-    assert numbers(shown(root, client="vega")) == {"loopback": (2, 1, 0)}
+    assert numbers(shown(root, client="vega")) == {"local user": (2, 1, 0)}
     assert numbers(shown(root, client="vega", by="tool")) == {"slow": (2, 1, 0)}
     assert numbers(shown(root, principal="nobody")) == {}
     found = shown(root, principal=ada)

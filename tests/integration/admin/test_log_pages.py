@@ -363,7 +363,7 @@ def test_message_row_shows_summary_user_and_client(root: Client) -> None:
         rows = re.findall(r'<span class="mcp-line-text">(.*?)</summary>', text, re.DOTALL)
         for row, outcome in zip(rows, reversed(outcomes), strict=True):
             assert about[outcome] in row
-            assert [name for name in ("loopback", "tests") if f"{name}</bdi>" not in row] == []
+            assert [name for name in ("local user", "tests") if f"{name}</bdi>" not in row] == []
     shown = root.get(page("session", "change", SESSIONS[0])).content.decode()
     assert re.search(r'data-tone="bad">', shown)
     assert f'mcp-line-text"><bdi class="mcp-text">{about["tool_error"]}' in shown
@@ -406,7 +406,7 @@ def test_rare_filters_are_folded_and_recent_periods_are_links(root: Client, seed
     assert parse_qs(quarter.url[1:]) == {"q": ["tool:echo since:15m"], "outcome": ["ok"]}
     again = root.get(page("message", "changelist") + hour.url).context["timeline"]
     assert [each.chosen for each in again.recent] == [False, True, False]
-    assert again.text == "tool:echo since:1h status:ok"
+    assert again.text == "tool:echo since:1h status:succeeded"
     assert root.get(page("message", "changelist") + today.url).status_code == 200
 
 

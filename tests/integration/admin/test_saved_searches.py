@@ -184,7 +184,7 @@ def test_saved_searches_escape_names_and_texts(root: Client, seeded: Seed) -> No
     ("asked", "text"),
     [
         ({"q": "tool:echo"}, "tool:echo"),
-        ({"q": "hi", "outcome": "failed", "method": "tools/call"}, "hi status:error method:tools/call"),
+        ({"q": "hi", "outcome": "failed", "method": "tools/call"}, "hi status:failed method:tools/call"),
         ({"outcome": "error"}, "status:protocol_error"),
         ({"outcome": "answered"}, ""),
         ({"direction": "in", "client": "My App"}, 'dir:in client:"My App"'),

@@ -27,6 +27,7 @@ from mcp_app.message_log.writer import drain_once
 from mcp_app.models import AuditEvent, Call, Message, Tool
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.principal_key import Bound, person_of, share_of
+from mcp_app.protocol.refusals import FAULTS
 from mcp_app.streams.blocking.counting import count
 from mcp_app.streams.connections.keys import KEPT
 from mcp_app.streams.gateway import Streams
@@ -321,6 +322,8 @@ def test_refused_call_has_one_row_in_the_message_log_with_its_code(
     drain_once(SyncMessageQueue.connect())
     (row,) = Message.objects.all()
     assert (row.refusal, row.method, row.principal) == (code, "tools/call", stopped.principal)
+    # A call is refused because of its caller, or fails because of the server.
+    assert (row.outcome == "refused") == (code not in FAULTS)
     assert (row.kind, row.direction, row.duration_ms) == ("request", "in", None)
     assert row.session_id.startswith("api-" if way == "start" else "operator-")
     assert row.target == ("" if code == "unknown_tool" else "count")

@@ -257,7 +257,7 @@ class Bench {
     const { run } = this.running;
     const failed = this.data.kind === "tool" && result?.isError === true;
     Object.assign(run, { outcome: failed ? "tool_error" : "ok", answer: result });
-    this.state(failed ? "tool error" : "completed", failed ? "bad" : "good");
+    this.state(failed ? "failed" : "succeeded", failed ? "bad" : "good");
     if (failed) {
       this.part("output").append(element("p", { class: "mcp-note mcp-note-bad" }, "The tool returned an error."));
       for (const content of Array.isArray(result.content) ? result.content : []) this.blame(content?.text);
@@ -272,7 +272,7 @@ class Bench {
     const cancelled = error instanceof Refused && error.code === -32800;
     const answer = error instanceof Refused ? { code: error.code, message: error.message, data: error.data } : { message: error.message };
     Object.assign(run, { outcome: cancelled ? "cancelled" : "error", answer });
-    this.state(cancelled ? "cancelled" : "error", cancelled ? "warn" : "bad");
+    this.state(cancelled ? "cancelled" : "failed", cancelled ? "warn" : "bad");
     const code = error instanceof Refused && error.code !== undefined ? `${error.code} ` : "";
     this.part("output").append(element("p", { class: `mcp-note mcp-note-${cancelled ? "warn" : "bad"}` }, code, line(error.message)));
     // A step in the browser comes first (-32042): its address is for the person to open.

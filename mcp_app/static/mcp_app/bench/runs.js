@@ -6,8 +6,8 @@ import { comparison } from "./comparison.js";
 import { element, line } from "./text.js";
 
 const MOST_KEPT = 50;
-const TONES = { ok: "good", cancelled: "warn", "": "plain" };
-const WORDS = { ok: "ok", tool_error: "tool error", error: "protocol error", cancelled: "cancelled", "": "no result" };
+const TONES = { ok: "good", refused: "warn", cancelled: "warn", "": "plain" };
+const WORDS = { ok: "succeeded", tool_error: "failed", error: "failed", asked: "asked for input", "": "no result" };
 
 export class Runs {
   // `load(run)`: put its arguments into the form. `whole(pk)`: resolves to a logged run with its answer.

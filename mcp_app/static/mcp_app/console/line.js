@@ -4,8 +4,9 @@ import { clock, moment, span, zone } from "../times.js";
 import { caller, client, title } from "./names.js";
 import { badge, element, marked } from "./text.js";
 
-const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", asked: "info", running: "info", waiting: "info", resumed: "warn" };
-const WORDS = { tool_error: "tool error", error: "protocol error", asked: "input required" };
+const TONES = { ok: "good", tool_error: "bad", error: "bad", refused: "warn", cancelled: "warn", asked: "info", running: "info", waiting: "info", resumed: "warn" };
+const WORDS = { ok: "succeeded", tool_error: "failed", error: "failed", asked: "asked for input" };
+const DETAILS = { tool_error: "tool error", error: "protocol error" };
 
 // Lines that record a state instead of a message: their sign, and what it means.
 const MARKS = {
@@ -40,7 +41,10 @@ export function sign(row, name) {
 
 export function status(row) {
   const name = row.status || (MARKS[row.kind] ? row.kind : "");
-  return name === "" ? null : badge(WORDS[name] ?? name, TONES[name] ?? "plain");
+  if (name === "") return null;
+  const shown = badge(WORDS[name] ?? name, TONES[name] ?? "plain");
+  if (DETAILS[name]) shown.title = DETAILS[name];
+  return shown;
 }
 
 export function took(node, ms) {

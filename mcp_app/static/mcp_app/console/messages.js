@@ -21,7 +21,7 @@ function nothing(search, problems) {
 }
 
 // The outcomes of the filter of the log, as the search names them.
-const STATUS = { failed: "error", error: "protocol_error", answered: "" };
+const STATUS = { ok: "succeeded", error: "protocol_error", answered: "" };
 
 // The term of the search that a filter stands for.
 function term(key, value) {
