@@ -330,7 +330,7 @@ def _about_old(key: ApiKey, work: EndedWork) -> SafeString:
     name = visible(f"{key.prefix}…")
     if key.usable:
         return format_html("The old key {} stays valid until {}.", name, moment(key.expires_at))
-    return format_html("The old key {} has expired. {}", name, work)
+    return format_html("The old key {} is revoked. {}", name, work)
 
 
 def _about_users(site: str) -> SafeString:

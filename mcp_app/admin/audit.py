@@ -97,9 +97,28 @@ WORDS: Final = {
 }
 
 
-def in_words(action: str) -> str:
-    """Return an action in words. Unknown codes, such as those of a project, are shown as stored."""
-    return WORDS.get(action, action)
+# Kinds of objects whose stored name is a code.
+KIND_WORDS: Final = {
+    "api_key": "API key",
+    "connection": "OAuth connection",
+    "document": "OpenAPI document",
+    "oauth_client": "OAuth client",
+    "search": "saved search",
+    "template": "resource template",
+    "upstream": "upstream server",
+}
+
+
+def in_words(action: str, kind: str = "") -> str:
+    """Return an action in words. Unknown codes, such as those of a project, are shown as stored.
+
+    ``kind`` is the kind of the entry that a change of the catalogue is about.
+    """
+    words = WORDS.get(action, action)
+    if action.startswith("catalogue.") and kind in KINDS:
+        name = KIND_WORDS.get(kind, kind)
+        words = words.replace("an entry", f"a {name}").replace("entry", name)
+    return words
 
 
 class ActionFilter(admin.AllValuesFieldListFilter):
@@ -109,6 +128,20 @@ class ActionFilter(admin.AllValuesFieldListFilter):
         """Replace the codes of Django's choices by words."""
         for choice in super().choices(changelist):
             yield {**choice, "display": in_words(str(choice["display"]))}
+
+
+class KindFilter(admin.AllValuesFieldListFilter):
+    """List filter by the kind of the object, in words."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.title = "kind"
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Replace the stored names of Django's choices by words."""
+        for choice in super().choices(changelist):
+            name = str(choice["display"])
+            yield {**choice, "display": KIND_WORDS.get(name, name)}
 
 
 class ObjectFilter(admin.SimpleListFilter):
@@ -131,12 +164,22 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
 
     list_display = ("when", "who", "what", "kind", "key")
     list_display_links = ("when",)
-    list_filter = (ObjectFilter, ("at", by_date("time")), ("action", ActionFilter), "object_kind")
+    list_filter = (
+        ObjectFilter,
+        ("at", by_date("time")),
+        ("action", ActionFilter),
+        ("object_kind", KindFilter),
+    )
     search_fields = ("actor_name", "action", "object_key")
     search_help_text = "User, object or action code"
     fields = ("when", "who", "what", "kind", "key", "shown_detail")
     readonly_fields = fields
     actions = None
+
+    def title_of(self, row: AuditEvent) -> str:
+        """Return the action in words, with the name of the object."""
+        words = in_words(row.action, row.object_kind)
+        return marked(f"{words[:1].upper()}{words[1:]}{f': {row.object_key}' if row.object_key else ''}")
 
     @admin.display(description="when", ordering="id")
     def when(self, event: AuditEvent) -> SafeString:
@@ -146,13 +189,16 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
     @admin.display(description="action", ordering="action")
     def what(self, event: AuditEvent) -> SafeString:
         """Return the action in words, with its code as tooltip."""
-        code, words = event.action, in_words(event.action)
-        if code.startswith("catalogue.") and event.object_kind in KINDS:
-            words = words.replace("an entry", "a entry").replace("entry", event.object_kind)
-        return format_html('<span title="{}">{}</span>', marked(code), visible(words))
+        words = in_words(event.action, event.object_kind)
+        return format_html('<span title="{}">{}</span>', marked(event.action), visible(words))
 
     who = text_column("user", "actor_name", ordering="actor_name", empty="–")
-    kind = text_column("kind", "object_kind", ordering="object_kind", empty="–")
+
+    @admin.display(description="kind", ordering="object_kind")
+    def kind(self, event: AuditEvent) -> SafeString:
+        """Return the kind of the object in words."""
+        return visible(KIND_WORDS.get(event.object_kind, event.object_kind) or "–")
+
     key = text_column("object", "object_key", ordering="object_key", empty="–")
     shown_detail = json_column("detail", "detail")
 

@@ -286,13 +286,17 @@ class ModelAdmin(NamedList, ListedLookups, SkinAdmin[M]):
         match = request.resolver_match
         return match is not None and f"_{self.opts.model_name}_" in (match.url_name or "")
 
+    def title_of(self, row: M) -> str:
+        """Return the title of a row's page."""
+        return marked(row)
+
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         """Mark hidden characters of the row's name in the page's headings (S11)."""
         if context.get("original") is not None:
-            context["subtitle"] = marked(context["original"])
-            context["original"] = _Labelled(context["original"])
+            context["subtitle"] = title = self.title_of(context["original"])
+            context["original"] = _Titled(context["original"], title)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def action_checkbox(self, obj: M) -> SafeString:

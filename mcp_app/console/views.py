@@ -113,7 +113,7 @@ def session(request: HttpRequest, session_id: str) -> HttpResponse:
         context = _page(request, "No such session", session_id=session_id[:LONGEST_ID])
         return TemplateResponse(request, "mcp_console/no_session.html", context, status=404)
     client = marked(row.client_name[:60]) if row is not None else ""
-    title = f"Messages of a session of {client}" if client else "Messages of a session"
+    title = f"Session of {client}" if client else "Session"
     context = _page(
         request,
         title,

@@ -57,7 +57,7 @@ class RefusalAnswer(NamedTuple):
 
 
 ANSWERS: Final = {
-    Code.UNKNOWN_TOOL: RefusalAnswer(InvalidParams, 404, "the user can use no tool of this name"),
+    Code.UNKNOWN_TOOL: RefusalAnswer(InvalidParams, 404, "this user has no tool of this name"),
     Code.INVALID_ARGUMENTS: RefusalAnswer(
         InvalidParams, 400, "the arguments do not fit the tool's schema", as_result=True
     ),

@@ -431,7 +431,7 @@ def publish_a_draft_of_a_description(at: Operator) -> None:
 @task(5)
 def roll_back_a_description(at: Operator) -> None:
     at.follow("Tools", f"former_{at.mine}", "History")
-    at.press(at.link("Roll back to this version…"))
+    at.press(at.link("Roll back to this revision…"))
     at.press(at.button("Roll back"))
     _is_described(at, f"former_{at.mine}", "as it was before")
 
@@ -447,7 +447,7 @@ def _is_described(at: Operator, name: str, words: str) -> None:
 @task(5)
 def require_approval(at: Operator) -> None:
     at.follow("Tools", f"approve_{at.mine}")
-    at.hands.press(at.tab("Who can use it"))
+    at.hands.press(at.tab("Access"))
     at.hands.press(at.page.locator("#id_needs_approval"))
     at.press(at.button("Save"))
     expect(at.page.locator("body")).to_contain_text("was changed successfully")
@@ -487,7 +487,7 @@ def approve_three_calls_and_refuse_one(at: Operator) -> None:
 @task(5)
 def restrict_a_tool_to_a_group(at: Operator) -> None:
     at.follow("Tools", f"restrict_{at.mine}")
-    at.hands.press(at.tab("Who can use it"))
+    at.hands.press(at.tab("Access"))
     at.hands.choose(at.page.locator("#id_permission"), "members of Editors")
     at.press(at.button("Save"))
     row = at.page.locator("tr", has_text=f"restrict_{at.mine}")
@@ -511,14 +511,14 @@ def restrict_two_tools_to_a_group_at_once(at: Operator) -> None:
 
 @task(3)
 def see_that_a_member_can_use_a_tool(at: Operator) -> None:
-    at.follow("Tools", f"editors_{at.mine}", "Who can use it")
+    at.follow("Tools", f"editors_{at.mine}", "Users with access")
     row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="ann", exact=True))
     expect(row).to_contain_text("by the group Editors")
 
 
 @task(3)
 def see_that_other_users_cannot_use_a_tool(at: Operator) -> None:
-    at.follow("Tools", f"editors_{at.mine}", "Who can use it")
+    at.follow("Tools", f"editors_{at.mine}", "Users with access")
     row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="eve", exact=True))
     expect(row).to_contain_text("not a member of Editors")
 
@@ -532,7 +532,7 @@ def see_the_tools_of_a_group(at: Operator) -> None:
 
 @task(3)
 def see_why_somebody_cannot_use_a_tool(at: Operator) -> None:
-    at.follow("Tools", f"secret_{at.mine}", "Who can use it")
+    at.follow("Tools", f"secret_{at.mine}", "Users with access")
     row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="eve", exact=True))
     expect(row).to_contain_text("no permission auth.view_group")
 
@@ -596,6 +596,16 @@ def download_the_calls_of_each_client_this_week(at: Operator) -> None:
     assert int(orion["Data (bytes)"]) > 0
     assert orion["From"] < orion["To"]
     assert orion["Time zone"]
+
+
+@task(3)
+def download_the_calls_of_one_client_this_week(at: Operator) -> None:
+    at.follow("Orion Desktop", "Last 7 days")
+    with at.page.expect_download() as got:
+        at.hands.press(at.link("Download CSV"))
+    rows = list(csv.DictReader(Path(got.value.path()).read_text().splitlines()))
+    assert {row["Client"] for row in rows} == {"Orion Desktop"}
+    assert [row["User"] for row in rows] == ["root · desk"]
 
 
 @task(5)

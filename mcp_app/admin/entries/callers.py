@@ -39,7 +39,7 @@ from mcp_app.message_log.counts.refusals import RefusalCount
 PEOPLE_PER_PAGE: Final = 50
 RECENT: Final = timedelta(days=1)
 Entry = Any
-HELP: Final = "If restricted, other users do not see it."
+HELP: Final = "Users without access do not see it."
 
 
 @dataclass(frozen=True, slots=True)

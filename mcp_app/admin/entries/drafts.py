@@ -87,7 +87,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
         return ", ".join(map(label, draft.values))
 
     shown_author = text_column("author", "author", ordering="author", empty="–")
-    shown_note = text_column("why", "note", empty="–")
+    shown_note = text_column("reason", "note", empty="–")
     saved = time_column("saved", "updated_at")
 
     # The page of a draft.

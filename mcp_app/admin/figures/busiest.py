@@ -37,7 +37,8 @@ NO_NAME: Final = "(no name)"
 class ClientRow:
     """The calls of a client in a period, and its live sessions.
 
-    ``trend`` is the change since the period before. Numbers that the user may not view are "".
+    ``url`` leads to its users, or for clients without a name to all users. ``trend`` is the change since the
+    period before. Numbers that the user may not view are "".
     """
 
     name: str
@@ -68,7 +69,7 @@ def _by_calls(user: Any, period: Period, now: datetime) -> list[ClientRow]:
     return [
         ClientRow(
             name,
-            (figures_page(user, **query_of(period), by=PRINCIPAL, client=name) or "") if name else "",
+            figures_page(user, **query_of(period), by=PRINCIPAL, **({"client": name} if name else {})) or "",
             f"{calls:,}",
             share_text(rounded_share(calls / total, 3)),
             trend(calls, earlier.get(name, 0)),

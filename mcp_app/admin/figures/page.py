@@ -48,7 +48,7 @@ from mcp_app.protocol.messages.methods import OTHER
 # caller.
 NO_TOOL: Final = 'tool:""'
 UNKNOWN_TOOLS: Final = "Other: unknown tools"
-NOT_NAMED: Final = f"not known to the caller, or beyond {MOST_TOOLS} an hour"
+NOT_NAMED: Final = f"names that the caller cannot use, and tools beyond {MOST_TOOLS} an hour"
 # The percentile shown for the time in the queue. The median would hide delays, and the maximum is only an
 # outlier.
 WAITED: Final = 0.95

@@ -43,10 +43,10 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
     actions = None
 
     title_shown = text_column("title", "title", ordering="title", empty="-")
-    address = text_column("address", "url")
+    address = text_column("URL", "url")
     listed_shown = time_column("tools read", "listed_at")
 
-    @admin.display(description="state")
+    @admin.display(description="status")
     def health(self, row: Upstream) -> SafeString | str:
         """Return the outcome of the last request as a badge."""
         return tools_page.health_of(row)["badge"] if row.enabled else "disabled"

@@ -258,7 +258,7 @@ def test_roll_back_restores_a_former_state_after_review(root: Client, seeded: Se
     root.post(page("prompt", "change", made.pk), PROMPT | {"title": "New"})
     text = root.get(page("prompt", "history", made.pk)).content.decode()
     assert "we need it" in text
-    assert text.count("Roll back to this version…") == 1
+    assert text.count("Roll back to this revision…") == 1
     assert text.count(">current<") == 1
     asked = root.get(_back(made, 0))
     assert '<bdi class="mcp-text">New</bdi></del>' in asked.content.decode()
@@ -281,7 +281,7 @@ def test_deleted_entry_is_listed_and_restored(root: Client, seeded: Seed) -> Non
     listed = root.get(page("prompt", "deleted")).content.decode()
     assert page("prompt", "past", change.pk) in listed
     past = root.get(page("prompt", "past", change.pk)).content.decode()
-    assert past.count("Restore this version…") == 2
+    assert past.count("Restore this revision…") == 2
     asked = root.get(page("prompt", "roll_back", change.pk))
     assert asked.context["title"] == "Restore hello"
     answer = root.post(page("prompt", "roll_back", change.pk), {"why": "by mistake"}, follow=True)

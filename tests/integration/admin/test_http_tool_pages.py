@@ -70,6 +70,26 @@ def test_curl_line_fills_in_the_form_without_its_secrets(root: Browser) -> None:
     assert "Left out, because it may be secret: Authorization, api_key" in page.content.decode()
 
 
+@pytest.mark.requirement("INT-15")
+def test_values_of_a_pasted_request_become_arguments_on_request(root: Browser) -> None:
+    body = {"note": "hi", "count": 3, "paid": True, "price": 1.5, "tags": ["a"], "left": None}
+    line = (
+        f"curl 'https://api.example.com/v1/orders?state=open%20now&page' -d '{json.dumps(body)}' "
+        "-H 'Content-Type: application/json'"
+    )
+    form = post(root, "_fill", {"paste": line, "as_arguments": "on"}).context["form"]
+    assert form["address"].value() == "https://api.example.com/v1/orders?state={state}&page"
+    shown = json.loads(form["body"].value())
+    assert shown == {**{name: f"{{{name}}}" for name in body}, "tags": ["a"], "left": None}
+    schema = json.loads(form["input_schema"].value())
+    types = {name: (member["type"], member["default"]) for name, member in schema["properties"].items()}
+    assert types == {
+        "state": ("string", "open now"), "note": ("string", "hi"), "count": ("integer", 3),
+        "paid": ("boolean", True), "price": ("number", 1.5),
+    }  # fmt: skip
+    assert "required" not in schema
+
+
 def test_new_form_can_be_sent_as_it_is_shown(root: Browser) -> None:
     form = root.get(ADD).context["form"]
     shown = {name: form[name].value() for name in form.fields}

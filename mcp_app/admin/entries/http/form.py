@@ -16,7 +16,6 @@ from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.sources.http.arguments import schema_of
-from mcp_app.catalogue.sources.http.curl import Pasted
 from mcp_app.catalogue.sources.http.entered import Entered, EnteredError, entered_of, kept_members
 from mcp_app.catalogue.sources.http.plan import BODY_MODES, METHODS, RESULT_MODES, RequestPlan
 from mcp_app.catalogue.sources.http.rows import (
@@ -72,6 +71,11 @@ class HttpToolForm(forms.Form):
     """The entered values of an HTTP tool. A service stores ``plan`` and ``values``."""
 
     paste = _area("curl command, or entry of a HAR file", 4, "curl https://api.example.com/v1/orders/7")
+    as_arguments = forms.BooleanField(
+        required=False,
+        label="Turn values into arguments",
+        help_text="Values of the query and of a JSON body become arguments, with these values as defaults.",
+    )
     method = _choice("Method", [(name, name) for name in METHODS])
     address = _line(
         "URL",
@@ -80,15 +84,14 @@ class HttpToolForm(forms.Form):
     )
     credential = _choice("Credential", [], required=False)
     headers = _area(
-        "Headers", 2, "Accept: application/json", help_text="One per line. A value may be one {placeholder}."
+        "Headers", 2, "Accept: application/json", help_text="One per line. A value can be a {placeholder}."
     )
     body_mode = _choice("Body", [(name, _MODES[name]) for name in BODY_MODES])
     body = _area(
         "Body content",
         5,
         '{"note": "{note}", "source": "mcp"}',
-        help_text='"{note}" stands for the argument note. If the body is only {placeholder}, the value is '
-        "sent as it is.",
+        help_text='"{note}" stands for the argument note. A body of only {placeholder} is sent unchanged.',
     )
     content_type = _line(
         "Content type", "text/csv", max_length=100, help_text="Empty: the default for this body."
@@ -138,7 +141,9 @@ class HttpToolForm(forms.Form):
         help_text="After the status codes 429, 502, 503 and 504.",
     )
     idempotent = forms.BooleanField(
-        required=False, label="Retry POST and PATCH", help_text="Only if a repeated request does no harm."
+        required=False,
+        label="Retry POST and PATCH",
+        help_text="Select it only if repeating the request is harmless.",
     )
     cache_seconds = forms.IntegerField(
         label="Cache", initial=0, min_value=0, max_value=86_400, help_text="In seconds, for GET requests."
@@ -165,7 +170,7 @@ class HttpToolForm(forms.Form):
         permission = PermissionField(
             current=row.permission if row else "",
             label="Who can use it",
-            help_text="If restricted, other users do not see the tool.",
+            help_text="Users without access do not see the tool.",
         )
         self.fields["permission"] = permission
         if entry is not None:
@@ -318,9 +323,9 @@ def initial_of(row: Tool) -> dict[str, Any] | None:
     }
 
 
-def filled_in(pasted: Pasted, given: Mapping[str, Any]) -> dict[str, Any]:
+def filled_in(pasted: Entered, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return initial values: those of the pasted request, and what was typed into the other fields."""
-    entered = {name: getattr(pasted.entered, name) for name in REQUEST_FIELDS}
+    entered = {name: getattr(pasted, name) for name in REQUEST_FIELDS}
     kept = {name: given[name] for name in ("name", "description") if given.get(name)}
     return {**entered, **kept, "timeout": 30, "retries": 0, "cache_seconds": 0, "arguments": {}}
 

@@ -40,6 +40,7 @@ from mcp_app.catalogue.sources.http.entered import EnteredError, cookies_of
 from mcp_app.catalogue.sources.http.filling import UnfitArgument, filled
 from mcp_app.catalogue.sources.http.har import read_pasted
 from mcp_app.catalogue.sources.http.plan import RequestPlan
+from mcp_app.catalogue.sources.http.proposed import with_arguments, with_values
 from mcp_app.catalogue.sources.http.rows import named_places
 from mcp_app.catalogue.sources.http.sending import Attempt, Recorder
 from mcp_app.catalogue.sources.http.source import HTTP, input_schema
@@ -149,11 +150,13 @@ class HttpToolPages(ModelAdmin[Tool]):
             form.errors.clear()
             form.add_error("paste", str(error))
             return self._http_page(request, form, tool)
-        initial = filled_in(pasted, request.POST)
-        form = tool.form(initial=initial, user=request.user)
+        asked, values = pasted.entered, dict[str, Any]()
+        if request.POST.get("as_arguments"):
+            asked, values = with_arguments(asked)
+        form = tool.form(initial=filled_in(asked, request.POST), user=request.user)
         with suppress(DefinitionError, EnteredError):
-            plan = RequestPlan.read(pasted.entered.plan())
-            form.show(plan, schema_of(plan), {})
+            plan = RequestPlan.read(asked.plan())
+            form.show(plan, with_values(schema_of(plan), values), {})
         return self._http_page(request, form, tool, notes=pasted.notes)
 
     def _try_request(
@@ -218,7 +221,10 @@ class HttpToolPages(ModelAdmin[Tool]):
                 text = f"Draft of {marked(draft.key)} saved. Clients do not see it until it is published."
             else:
                 row = save_entry(**kind, seen=seen, **values)
-                address, text = self.page_url("change", row), f"{marked(row.name)} was published."
+                address, text = (
+                    self.page_url("change", row),
+                    f"Published: {marked(row.name)}. Clients are notified now.",
+                )
         except ValidationError as error:
             form.complain(messages_of(error))
             return self._http_page(request, form, tool)

@@ -218,7 +218,7 @@ def _check_whole(plan: RequestPlan) -> None:
 
 def _origin(text: str) -> str:
     if "{" in text or "}" in text:
-        raise error("origin", "An argument cannot choose the server: write it without placeholders.")
+        raise error("origin", "The host cannot contain a placeholder.")
     try:
         target = read_target(text, Policy(ports=ANY_PORT))
     except EgressRefused as refused:

@@ -33,7 +33,7 @@ class HttpSource(Source):
     """Tools that send an HTTP request, made in the admin or imported from an OpenAPI document."""
 
     stored = "http"
-    label = "HTTP API"
+    label = "HTTP tool"
     kinds = (Tool,)
     tone = "good"
     origin = unserved = ""
