@@ -1,4 +1,4 @@
-"""The site's pages for the statuses 403, 404 and 500.
+"""The site's pages for the statuses 400, 403, 404 and 500.
 
 Signed-in staff get a page in the frame of the admin, with the missing permission and a way on. All others
 get a plain page that reveals nothing. Below the URL of the API, the response is a problem document.
@@ -29,9 +29,14 @@ from mcpsite.pages import is_database_fault
 FRAME = "error_in_frame.html"
 # The permission that a page of a model needs, if it is not the permission to view.
 ACTIONS = {"add": "add", "delete": "delete"}
-PROBLEMS = {403: "Permission denied.", 404: "Not found.", 500: problems.BROKEN}
+PROBLEMS = {400: problems.MALFORMED, 403: "Permission denied.", 404: "Not found.", 500: problems.BROKEN}
 
 log = logging.getLogger("mcp.pages")
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Handle requests that Django rejects: a list with an unknown filter, or a wrong Host."""
+    return _answer(request, 400, "Bad request")
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -89,7 +94,7 @@ def _framed(request: HttpRequest, status: int, title: str, about: Callable[[], d
             **about(),
             "title": title,
             "frame": FRAME,
-            "back": _list_of(request),
+            "back": _list_of(request, status),
         }
         return render_to_string(f"{status}.html", context, request)
     except Exception:
@@ -129,10 +134,14 @@ def _needed(request: HttpRequest) -> list[str]:
     ]
 
 
-def _list_of(request: HttpRequest) -> dict[str, str] | None:
-    """Return the address and the name of the list to which the page belongs, if the user may view it."""
+def _list_of(request: HttpRequest, status: int) -> dict[str, str] | None:
+    """Return the address and the name of the list to which the page belongs, if the user may view it.
+
+    The list itself is a way on only without the filter because of which the request was rejected.
+    """
     model_admin, page = _admin_page(request)
-    if model_admin is None or page == "changelist" or not model_admin.has_view_permission(request):
+    is_same = page == "changelist" and status != 400
+    if model_admin is None or is_same or not model_admin.has_view_permission(request):
         return None
     opts = model_admin.opts
     url = reverse(f"{admin.site.name}:{opts.app_label}_{opts.model_name}_changelist")

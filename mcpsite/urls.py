@@ -13,7 +13,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic import RedirectView
 
 # For requests that are refused before any view. The response has the format for the requested path.
-handler400 = "mcp_app.api.problems.bad_request"
+handler400 = "mcpsite.error_pages.bad_request"
 handler403 = "mcpsite.error_pages.permission_denied"
 handler404 = "mcpsite.error_pages.page_not_found"
 handler500 = "mcpsite.error_pages.server_error"

@@ -19,7 +19,6 @@ from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -40,6 +39,7 @@ RETRY_SECONDS = 5
 PASSING = (429, 503)
 NOT_VALID = "Some values are invalid."
 BROKEN = "Internal server error. The server's log has the details."
+MALFORMED = "The request is malformed. Check its Host header."
 
 log = logging.getLogger("mcp.api")
 
@@ -147,16 +147,6 @@ def _broken(error: Exception, context: dict[str, Any]) -> Response:
     log.error("%s %s failed", request.method, request.path, exc_info=error)
     got_request_exception.send(sender=None, request=request)
     return problem(500, BROKEN)
-
-
-def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Handle requests that Django rejects before any view runs, such as those with a wrong Host.
-
-    For paths below ``/api/``, the response is a problem document.
-    """
-    if not is_api(request):
-        return defaults.bad_request(request, exception)
-    return document(400, "The request is malformed. Check its Host header.")
 
 
 def is_api(request: HttpRequest) -> bool:

@@ -41,6 +41,7 @@ def open_here(chromium: Browser, server: LiveServer) -> Iterator[Visit]:
 
 
 PAGES = {
+    "400": ("root", "/admin/mcp_app/tool/?foo=bar", 400),
     "403": ("outsider", "/admin/auth/user/", 403),
     "404": ("outsider", "/admin/auth/nothing/", 404),
     "500": ("outsider", "/broken/", 500),

@@ -1,4 +1,4 @@
-"""Pages for 403, 404 and 500: in the frame of the admin for staff, plain for visitors, JSON below the API."""
+"""Pages for 400 to 500: in the frame of the admin for staff, plain for visitors, JSON below the API."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from django.test import AsyncRequestFactory, Client
 from django.urls import path
 
 from mcpsite.error_pages import server_error
-from mcpsite.urls import handler403, handler404, handler500, urlpatterns
+from mcpsite.urls import handler400, handler403, handler404, handler500, urlpatterns
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.samples.admin_seed import Seed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
-__all__ = ["handler403", "handler404", "handler500"]
+__all__ = ["handler400", "handler403", "handler404", "handler500"]
 
 HTML = {"Accept": "text/html,*/*;q=0.8"}
 SECRET = "the-words-of-the-exception"
@@ -182,3 +182,10 @@ def test_expired_form_is_explained(seeded: Seed) -> None:
     assert "Form expired" in text
     assert "reload the page" in text
     assert "Django" not in text
+
+
+def test_unknown_filter_of_a_list_leads_to_the_list(root: Client, seeded: Seed) -> None:
+    """The answer was a bare text without a way on."""
+    text = _get(root, page("tool", "changelist") + "?foo=bar", 400)
+    assert any(part in text for part in FRAME)
+    assert f'class="mcp-button" href="{page("tool", "changelist")}"' in text
