@@ -1,0 +1,1 @@
+"""Search for entries by the words of a task, as a model writes it."""
