@@ -176,7 +176,9 @@ class Dispatcher:
         For any other request, return None and change nothing. Every transport calls this method first, so
         that all of them answer requests alike.
         """
-        session = asked.session
+        session, search = asked.session, asked.catalogue.snapshot.search
+        if search is not None and request.method == "tools/call":
+            request.params = search.relayed(asked.catalogue, request.params) or request.params
         handler = self._quick[session.version].get(request.method)
         if handler is None or request.id in session.in_flight:
             return None
@@ -375,6 +377,9 @@ class Dispatcher:
         )
         error: McpError | None = None
         refusal = ""
+        search = asked.catalogue.snapshot.search
+        if search is not None and request.method == "tools/call":
+            request.params = search.relayed(asked.catalogue, request.params) or request.params
         try:
             handler = self.methods[session.version].get(request.method)
             if handler is None:

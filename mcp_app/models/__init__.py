@@ -3,7 +3,7 @@
 from mcp_app.models.access import ApiKey, ExternalIdentity, OfferedPermission, ServiceUser
 from mcp_app.models.api_document import ApiDocument
 from mcp_app.models.audit import AuditEvent, audit, audit_each
-from mcp_app.models.call import Approval, Call, TaskWait
+from mcp_app.models.call import Approval, Call, KeyedCall, TaskWait
 from mcp_app.models.catalogue import (
     ENTRY_KINDS,
     Prompt,
@@ -16,13 +16,13 @@ from mcp_app.models.catalogue import (
 from mcp_app.models.credential import Credential
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour, Triage
-from mcp_app.models.keyed_call import KeyedCall
 from mcp_app.models.limit_rule import LimitRule, LimitUsage
 from mcp_app.models.notification import NotificationChannel
 from mcp_app.models.personal import SavedSearch, TimeZoneChoice
 from mcp_app.models.result import ResultPage, StoredResult
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
+from mcp_app.models.search_miss import SearchMiss
 from mcp_app.models.session import Doctor, LogCursor, Message, Session
 from mcp_app.models.upstream import Upstream
 
@@ -59,6 +59,7 @@ __all__ = [
     "ResultPage",
     "Rollup",
     "SavedSearch",
+    "SearchMiss",
     "ServiceUser",
     "Session",
     "StoredResult",

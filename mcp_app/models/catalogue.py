@@ -256,6 +256,12 @@ class Toolset(EditedRow):
         default=False,
         help_text="Clients of /mcp see the entries of this toolset instead of the whole catalogue.",
     )
+    searches = models.BooleanField(
+        "search instead of a list",
+        default=False,
+        help_text="Models get find_tools and two tools that call what was found, instead of a list of all "
+        "tools. For toolsets with more than about 40 tools.",
+    )
     audience = models.CharField(
         "who can use it", max_length=12, choices=Audience.choices, default=Audience.GROUPS
     )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from heapq import nlargest
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcp_app.catalogue.search.words import synonym_of, words_of
 
@@ -42,6 +41,13 @@ class Described:
         yield 4.0, self.keywords
 
 
+class Found(NamedTuple):
+    """A tool that was found, and the share of the query's words that it has, weighted by their rarity."""
+
+    name: str
+    fit: float
+
+
 class ToolIndex:
     """An immutable index of tools."""
 
@@ -62,10 +68,11 @@ class ToolIndex:
             word: (array("I", (place for place, _ in found)), array("f", (score for _, score in found)))
             for word, found in postings.items()
         }
+        self._words = [frozenset(words) for _, words in counted]
         self._titles = [self._shares(tool) for tool, _ in counted]
 
-    def find(self, query: str, limit: int) -> list[str]:
-        """Return the names of the tools that fit a query, best first."""
+    def find(self, query: str) -> list[Found]:
+        """Return the tools that have words of a query, best first."""
         asked = dict.fromkeys(words_of(query), 1.0)
         for same in filter(None, map(synonym_of, list(asked))):
             asked[same] = SYNONYM
@@ -80,8 +87,15 @@ class ToolIndex:
             titles = self._titles[place]
             scores[place] *= 1 + TITLE * sum(titles.get(word, 0.0) for word in meant)
         # Of equal tools the first comes first.
-        best = nlargest(limit, scores.items(), key=lambda item: (item[1], -item[0]))
-        return [self.names[place] for place, _ in best]
+        best = sorted(scores, key=lambda place: (-scores[place], place))
+        return [Found(self.names[place], self._fit(meant, place)) for place in best]
+
+    def _fit(self, meant: Collection[str], place: int) -> float:
+        """Return the share of a query's words that a tool has. Rare and unknown words count more."""
+        unknown = self._idf(0)
+        rarity = {word: self._rarity.get(word, unknown) for word in meant}
+        own = sum(rarity[word] for word in meant if word in self._words[place])
+        return own / sum(rarity.values())
 
     def _idf(self, tools: int) -> float:
         return math.log(1 + (len(self.names) - tools + 0.5) / (tools + 0.5))

@@ -28,6 +28,7 @@ class Catalogue:
     maps each limited tool to its maximum of concurrent calls in all workers together. ``queues`` are the
     queues of background tools; "" is the default queue. ``templates`` are in matching order. ``pages`` are
     the lists by kind. The next snapshot reuses ``built``. Transports cache derived data in ``prepared``.
+    ``search`` is the ``ToolSearch`` of a toolset whose tools are not listed.
     No template matches the URIs in ``withheld``, which are resources outside of a toolset.
     ``toolsets`` are the enabled toolsets of a whole catalogue by path, and ``servers`` their servers.
     Callers and permissions belong to ``CatalogueView``.
@@ -44,6 +45,7 @@ class Catalogue:
         "resources",
         "revision",
         "revisions",
+        "search",
         "secret_names",
         "servers",
         "templates",
@@ -64,6 +66,7 @@ class Catalogue:
         page_size: int = 100,
         secret: bytes = b"no cursor was ever sent",
         withheld: frozenset[str] = frozenset(),
+        search: Any = None,
         built: BuiltEntries = NOTHING_BUILT,
     ) -> None:
         self.revision = revision
@@ -72,7 +75,8 @@ class Catalogue:
         self.toolsets: Mapping[str, Any] = {}
         self.servers: Mapping[str, Server] = {}
         self.revisions = dict(revisions)
-        self.tools = {entry.name: entry for entry in tools}
+        shown = () if search is None else search.entries()
+        self.tools: dict[str, ToolEntry] = {entry.name: entry for entry in (*tools, *shown)}
         self.max_running = {
             entry.name: entry.max_running for entry in self.tools.values() if entry.max_running
         }
@@ -86,10 +90,10 @@ class Catalogue:
         contents = ((entry.content_revision, entry.uri) for entry in self.resources.values())
         self._contents = sorted((each for each in contents if each[0]), reverse=True)
         self.templates = sorted(templates, key=lambda entry: entry.order)
-        self.withheld = withheld
+        self.withheld, self.search = withheld, search
         codec = CursorCodec(secret)
         lists: dict[str, Iterable[Entry]] = {
-            "tools": self.tools.values(),
+            "tools": self.tools.values() if search is None else search.entries(),
             "prompts": self.prompts.values(),
             "resources": self.resources.values(),
             "templates": self.templates,

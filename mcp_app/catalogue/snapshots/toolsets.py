@@ -18,6 +18,7 @@ from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.snapshots.entries import Entry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots.tool_search import ToolSearch
 from mcp_app.catalogue.sources.preset.arguments import without_arguments
 from mcp_app.models import Toolset
 from mcp_app.protocol.http import param_headers
@@ -155,6 +156,10 @@ def _served(
                 continue
             entry = overridden[key].entry
         entries[LISTS[key[0]]].append(entry)
+    search = None
+    if row.searches:
+        keywords = {key: str(each["keywords"]) for (_, key), each in own.items() if "keywords" in each}
+        search = ToolSearch(row.slug, entries["tools"], keywords)
     revisions = _revisions(row, whole, entries, None if before is None else before.catalogue)
     server, shown = _server(row, path), {entry.uri for entry in entries["resources"]}
     withheld = frozenset(whole.resources.keys() - shown) if entries["templates"] else frozenset()
@@ -162,7 +167,7 @@ def _served(
         server=server,
         refusing=_server(row, path, refusal=_refusal(row, groups)),
         catalogue=Catalogue(
-            revision=whole.revision, revisions=revisions, withheld=withheld, **entries, **lists
+            revision=whole.revision, revisions=revisions, withheld=withheld, search=search, **entries, **lists
         ),
         audience=row.audience,
         permissions=frozenset(row.permissions),

@@ -27,7 +27,7 @@ KINDS: Final[Mapping[str, type[Any]]] = {
     kind.KIND: kind for kind in (Tool, Prompt, Resource, ResourceTemplate)
 }
 RULE: Final = ("kind", "tag", "prefix", "source")
-_TEXTS: Final = {"title": 200, "description": 100_000}
+_TEXTS: Final = {"title": 200, "description": 100_000, "keywords": 500}
 
 Members = list[Mapping[str, Any]]
 

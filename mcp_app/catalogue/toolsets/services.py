@@ -19,7 +19,8 @@ from mcp_app.catalogue.toolsets.checks import check
 from mcp_app.models import CatalogueChange, Toolset
 
 FIELDS: Final = (
-    "slug", "title", "instructions", "enabled", "is_default", "audience", "permissions", "members", "rules",
+    "slug", "title", "instructions", "enabled", "is_default", "searches", "audience", "permissions",
+    "members", "rules",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.database.queries import aquery
 from mcp_app.execution.calls.call import RunningCall
 from mcp_app.execution.calls.json_values import jsonable, settle
@@ -74,6 +75,11 @@ class Context:
     def request_id(self) -> str | int:
         """The JSON-RPC id of the request."""
         return self._call.request_id
+
+    @property
+    def catalogue(self) -> CatalogueView:
+        """The view of the catalogue with which the call was made. Not for application code."""
+        return self._call.catalogue
 
     @property
     def protocol_version(self) -> str:

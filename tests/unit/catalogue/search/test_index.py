@@ -123,7 +123,7 @@ def test_written_questions_find_the_right_tool_among_the_first_five(
     for question, right in questions.items():
         expected = {f"github_{name}" for name in right}
         assert expected <= names, question
-        found = index.find(question, 5)
+        found = [each.name for each in index.find(question)[:5]]
         if expected.isdisjoint(found):
             missed[question] = found
     assert len(questions) - len(missed) >= least, missed
@@ -146,16 +146,25 @@ def test_words_of_names_and_sentences_are_reduced_alike(text: str, words: list[s
 
 @pytest.mark.parametrize("query", ["", "the of", "!!!", "zzzzzz", "\0", "a" * 100_000])
 def test_query_without_known_words_finds_nothing(query: str) -> None:
-    assert github()[0].find(query, 5) == []
+    assert github()[0].find(query) == []
 
 
 def test_keywords_find_a_tool_whose_texts_say_something_else() -> None:
     tools = [Described(f"tool_{number}", "Create an invoice") for number in range(20)]
     tools[7] = Described("tool_7", "Create an invoice", keywords="Rechnung")
-    assert ToolIndex(tools).find("Rechnung", 3) == ["tool_7"]
+    assert [each.name for each in ToolIndex(tools).find("Rechnung")] == ["tool_7"]
 
 
-def test_equal_tools_are_found_in_their_order_up_to_the_limit() -> None:
+def test_equal_tools_are_found_in_their_order() -> None:
     index = ToolIndex(Described(f"tool_{number}", "Create an invoice") for number in range(20))
-    assert index.find("new invoice", 3) == ["tool_0", "tool_1", "tool_2"]
-    assert ToolIndex([]).find("new invoice", 3) == []
+    assert [each.name for each in index.find("new invoice")] == [f"tool_{number}" for number in range(20)]
+    assert ToolIndex([]).find("new invoice") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "least", "most"),
+    [("merge a pull request", 1.0, 1.0), ("merge my spaghetti", 0.0, 0.5), ("bake a cake", 0.0, 0.5)],
+)
+def test_fit_is_the_share_of_words_that_the_tool_has(query: str, least: float, most: float) -> None:
+    found = github()[0].find(query)
+    assert least <= (found[0].fit if found else 0.0) <= most
