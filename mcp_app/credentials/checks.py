@@ -35,7 +35,7 @@ def origin_of(text: Any) -> str:
     if not isinstance(text, str):
         raise ValueError("An origin is text such as https://api.example.com.")  # noqa: TRY004 - shown in a form
     target = target_of(text.strip())
-    if target.url.raw_path not in (b"/", b"") or target.url.fragment or "?" in text:
+    if target.path not in ("/", "") or target.url.fragment or "?" in text:
         raise ValueError(f"{text}: give scheme and host only, such as {target.origin}.")
     _check_scheme(target, text)
     return target.origin

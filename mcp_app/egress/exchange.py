@@ -184,7 +184,7 @@ def head_of(
     headers = [*_headers(target, policy, request, secrets), *_secret_headers(secrets, request)]
     path = _path(target, secrets.query)
     if proxy is not None and target.scheme == "http":
-        port = "" if target.url.port is None else f":{target.url.port}"
+        port = "" if target.stated_port is None else f":{target.stated_port}"
         path = f"http://{bracketed(target.host.rstrip('.'))}{port}{path}"
         headers += proxy.headers
     try:
@@ -195,7 +195,7 @@ def head_of(
 
 def _path(target: Target, query: Sequence[tuple[str, str]]) -> str:
     """Return path and query with the credential's parameters, which replace others of their names."""
-    path = target.url.raw_path.decode("ascii")
+    path = target.path
     if not query:
         return path
     names = {name for name, _ in query}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_app.egress import EgressRefused, Policy
-from mcp_app.egress.policy import networks
+from mcp_app.egress import EgressRefused, Policy, target
+from mcp_app.egress.policy import ANY_PORT, networks
 from mcp_app.egress.target import addresses, read, resolve_by_system
 from tests.unit.egress.sites import Names
 
 POLICY = Policy()
+ANY = Policy(ports=ANY_PORT)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,41 @@ def test_arbitrary_text_is_parsed_safely_or_refused(text: str, start: str) -> No
         return
     assert target.port in POLICY.ports
     assert not set(target.authority) & set("@/\\ \r\n\x00")
+
+
+@given(st.from_regex(target._PLAIN, fullmatch=True, alphabet=st.characters(codec="ascii")))
+def test_plain_web_address_is_read_like_every_other(text: str) -> None:
+    try:
+        found = read(text, ANY)
+    except EgressRefused:
+        found = None
+    try:
+        url = httpx2.URL(text)
+        wanted = (url.scheme, url.raw_host.decode(), url.port, url.raw_path.decode(), url.userinfo)
+    except httpx2.InvalidURL:
+        assert found is None
+        return
+    if found is not None:
+        assert (found.scheme, found.host, found.stated_port, found.path, b"") == wanted
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("http://example.com/a/b?c=d&e=%20", "/a/b?c=d&e=%20"),
+        ("http://example.com/a//b/", "/a//b/"),
+        ("http://example.com/a/../b", "/b"),
+        ("http://example.com/a/./b", "/a/b"),
+        ("http://example.com/a/.hidden", "/a/.hidden"),
+        ("http://example.com/a%2e%2e/b", "/a%2e%2e/b"),
+        ('http://example.com/a?b"c', "/a?b%22c"),
+        ("http://example.com/a#b", "/a"),
+        ("http://example.com?b", "/?b"),
+        ("http://example.com", "/"),
+    ],
+)
+def test_path_is_sent_in_one_spelling(url: str, path: str) -> None:
+    assert read(url, POLICY).path == path
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ MAX_BODY: Final = 8 * 1024 * 1024
 # A server, a proxy and a framework may each decode a path once more.
 _MAX_DECODINGS: Final = 8
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+_PARTS: Final = re.compile(r"[/\\;]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _USUAL_TYPES: Final = {
     "json": "application/json",
@@ -106,9 +107,7 @@ def _check_path(plan: RequestPlan, template: str, path: str) -> None:
         if not after:
             raise UnfitArgument(_refusal(plan, "is empty, but it is part of the address"))
         decoded = _decoded(after)
-        if decoded.strip("/\\") in (".", "..") or any(
-            part in (".", "..") for part in re.split(r"[/\\;]", decoded)
-        ):
+        if "." in decoded and any(part in (".", "..") for part in _PARTS.split(decoded)):
             raise UnfitArgument(_refusal(plan, "must not be . or .. in the address"))
         if _CONTROL.search(decoded):
             raise UnfitArgument(_refusal(plan, "has a control character"))

@@ -223,7 +223,7 @@ def _origin(text: str) -> str:
         target = read_target(text, Policy(ports=ANY_PORT))
     except EgressRefused as refused:
         raise error("origin", str(refused)) from None
-    if target.url.raw_path not in (b"", b"/") or "?" in text or "#" in text:
+    if target.path not in ("", "/") or "?" in text or "#" in text:
         raise error("origin", f"Give scheme and host only, such as {target.origin}.")
     return target.origin
 

@@ -148,7 +148,8 @@ def _led(style: str, key: str, text: str, is_defined: bool) -> str:
 
 
 def _encoded(text: str, safe: str = "") -> str:
-    return quote(text, safe=safe)
+    # Most names and numbers need no encoding.
+    return text if text.isascii() and text.isalnum() else quote(text, safe=safe)
 
 
 def _items(values: list[Any], safe: str = "") -> list[str]:
