@@ -167,7 +167,10 @@ class Tool(EntryRow):
 
 
 class Prompt(EntryRow):
-    """A prompt. An administrator writes its text, with ``{{name}}`` as a placeholder for an argument."""
+    """A prompt. An administrator writes its text, with ``{{name}}`` as a placeholder for an argument.
+
+    ``request`` names the prompt of another server instead.
+    """
 
     KIND = "prompt"
 
@@ -176,17 +179,22 @@ class Prompt(EntryRow):
         default=list, blank=True, help_text="List of objects with name, description and required."
     )
     template = models.TextField(blank=True, help_text="Text with {{name}} placeholders.")
+    request = models.JSONField(null=True, blank=True, editable=False)
 
     def __str__(self) -> str:
         return self.name
 
 
 class ContentRow(EntryRow):
-    """The columns common to resources and resource templates."""
+    """The columns common to resources and resource templates.
+
+    ``request`` names the resource or template of another server.
+    """
 
     name = models.CharField(max_length=200)
     mime_type = models.CharField("MIME type", max_length=120, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
+    request = models.JSONField(null=True, blank=True, editable=False)
 
     class Meta(EntryRow.Meta):
         abstract = True
@@ -211,7 +219,10 @@ class Resource(ContentRow):
 
 
 class ResourceTemplate(ContentRow):
-    """A family of resources whose URIs match an RFC 6570 template. Templates are defined in code only."""
+    """A family of resources whose URIs match an RFC 6570 template.
+
+    Templates come from code or from other servers.
+    """
 
     KIND = "template"
     KEY = "uri_template"

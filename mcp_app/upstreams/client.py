@@ -1,10 +1,10 @@
-"""Requests to other servers: calls of tools with progress and logs, and lists."""
+"""Requests to other servers, within their sessions and their availability, and lists of what they offer."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -14,7 +14,7 @@ from mcp_app.protocol.client.answers import Answered, InputRequired
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import Headers, Peer
 from mcp_app.protocol.client.pages import MAX_BYTES, Pages
-from mcp_app.protocol.errors import UnsupportedVersion
+from mcp_app.protocol.errors import MethodNotFound, UnsupportedVersion
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.upstreams import health, sessions
 from mcp_app.upstreams.breaker import Breaker
@@ -27,6 +27,7 @@ LIST_SECONDS: Final = 30.0
 # Counts the servers that a call passed, so that servers behind each other cannot form a loop (INT-78).
 HOPS: Final = "django-mcp/hops"
 MAX_HOPS: Final = 5
+TEMPLATES: Final = "resources/templates/list"
 
 Result = Answered | InputRequired
 
@@ -36,10 +37,10 @@ _breakers: dict[int, Breaker] = {}
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The handshake with a server and the definitions of its tools, as the server sent them."""
+    """The handshake with a server, and the items of each list that it has, by the member of the list."""
 
     peer: Peer
-    tools: list[dict[str, Any]] = field(default_factory=list)
+    items: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def hops_of(meta: Mapping[str, Any]) -> int:
@@ -81,37 +82,64 @@ async def requested(
     return await _guarded(server, partial(_in_session, server, caller, send))
 
 
-async def listing(server: UpstreamServer) -> Listing:
-    """Return the server's handshake and tools, from a session that ends afterwards. Raise UpstreamFault."""
+async def completion(
+    server: UpstreamServer, caller: Caller, params: Mapping[str, Any], seconds: float
+) -> dict[str, Any]:
+    """Return the completion of an argument. Raise UpstreamFault, also if the server completes nothing."""
+    if "completions" not in (await sessions.opened(server, caller)).capabilities:
+        raise UpstreamFault(Kind.UNSUPPORTED, "does not complete arguments.", sent=False)
+    answer = await requested(server, caller, "completion/complete", params, hops=0, seconds=seconds)
+    if not isinstance(answer, Answered):
+        raise UpstreamFault(Kind.QUESTION, "asks a question before it completes an argument.")
+    return answer.result
+
+
+async def listing(server: UpstreamServer, lists: Collection[tuple[str, str, str]]) -> Listing:
+    """Return the server's handshake and items, from a session that ends afterwards. Raise UpstreamFault.
+
+    Each list has a capability of the server, a method, and the member with its items. Lists that the server
+    does not have are left out.
+    """
     caller = Caller(f"list:{sessions.next_id()}")
     try:
         async with asyncio.timeout(LIST_SECONDS) as limit:
-            return await _listing(server, caller)
+            return await _listing(server, caller, lists)
     except TimeoutError:
         if not limit.expired():
             raise
-        text = f"did not list its tools within {LIST_SECONDS:g} seconds."
+        text = f"did not list what it offers within {LIST_SECONDS:g} seconds."
         raise UpstreamFault(Kind.TIMEOUT, text) from None
     finally:
         await sessions.end(server, caller)
 
 
-async def _listing(server: UpstreamServer, caller: Caller) -> Listing:
+async def _listing(
+    server: UpstreamServer, caller: Caller, lists: Collection[tuple[str, str, str]]
+) -> Listing:
     peer = await sessions.opened(server, caller)
-    pages, params, size = Pages("tools"), dict[str, Any](), 0
-    if "tools" not in peer.capabilities:
-        return Listing(peer)
-    while True:
-        answer = await requested(server, caller, "tools/list", params, hops=0, seconds=LIST_SECONDS)
-        if not isinstance(answer, Answered):
-            raise UpstreamFault(Kind.QUESTION, "asks a question before it lists its tools.")
-        size += len(jsonrpc.encode(answer.result))
-        if size > MAX_BYTES:
-            raise UpstreamFault(Kind.TOO_LARGE, f"lists more than {MAX_BYTES // 1024} KiB of tools.")
-        cursor = pages.take(answer.result)
-        if cursor is None:
-            return Listing(await sessions.opened(server, caller), pages.items)
-        params = {"cursor": cursor}
+    items, size = dict[str, list[dict[str, Any]]](), 0
+    for capability, method, member in lists:
+        if capability not in peer.capabilities:
+            continue
+        pages, params = Pages(member), dict[str, Any]()
+        cursor: str | None = ""
+        while cursor is not None:
+            try:
+                answer = await requested(server, caller, method, params, hops=0, seconds=LIST_SECONDS)
+            except UpstreamFault as fault:
+                # Servers with resources often know no templates, which have no capability.
+                if fault.code == MethodNotFound.code and method == TEMPLATES:
+                    break
+                raise
+            if not isinstance(answer, Answered):
+                raise UpstreamFault(Kind.QUESTION, f"asks a question before it lists its {member}.")
+            size += len(jsonrpc.encode(answer.result))
+            if size > MAX_BYTES:
+                raise UpstreamFault(Kind.TOO_LARGE, f"lists more than {MAX_BYTES // 1024} KiB.")
+            cursor = pages.take(answer.result)
+            params = {"cursor": cursor}
+        items[member] = pages.items
+    return Listing(await sessions.opened(server, caller), items)
 
 
 async def _guarded(server: UpstreamServer, send: Callable[[], Awaitable[Result]]) -> Result:

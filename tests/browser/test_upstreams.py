@@ -39,7 +39,7 @@ def test_server_is_added_and_a_change_approved_by_keyboard_alone(
     keys.press(page.locator("tr[data-tool=search] input"))
     keys.press(page.locator("tr[data-tool=steps] input"))
     keys.press(page.locator("#mcp-save-drafts"))
-    expect(page.locator("input[name=tools]")).to_have_count(4)
+    expect(page.locator("input[name=tools]")).to_have_count(7)
     keys.press(page.locator("#mcp-publish-drafts"))
     expect(page.locator("tr[data-tool=search] a")).to_have_text("crm_search")
     crm.replace("search", other_search)

@@ -22,7 +22,7 @@ row = storing.save_upstream(actor=None, name="crm", url={url!r}, era="legacy")
 refreshing.refresh(upstream=row, actor=None)
 row.refresh_from_db()
 tools = ["search", "steps", "counter", "wait", "greet"]
-done = importing.import_tools(upstream=row, tools=tools, actor=None, publish=True)
+done = importing.import_items(upstream=row, keys=tools, actor=None, publish=True)
 assert not done.skipped, done.skipped
 from mcp_app.models import Tool
 for name in ("crm_steps", "crm_wait"):
@@ -31,13 +31,13 @@ for name, era in (("later", "legacy"), ("new", "modern")):
     row = storing.save_upstream(actor=None, name=name, url={url!r}, era=era)
     refreshing.refresh(upstream=row, actor=None)
     row.refresh_from_db()
-    done = importing.import_tools(upstream=row, tools=["greet"], actor=None, publish=True)
+    done = importing.import_items(upstream=row, keys=["greet"], actor=None, publish=True)
     assert not done.skipped, done.skipped
 services.update_entry(entry=Tool.objects.get(name="later_greet"), actor=None, background=True)
 row = storing.save_upstream(actor=None, name="asker", url={asker!r}, era="legacy")
 refreshing.refresh(upstream=row, actor=None)
 row.refresh_from_db()
-done = importing.import_tools(upstream=row, tools=["ask"], actor=None, publish=True)
+done = importing.import_items(upstream=row, keys=["ask"], actor=None, publish=True)
 assert not done.skipped, done.skipped
 """
 

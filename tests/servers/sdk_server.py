@@ -34,6 +34,16 @@ def greet(name: Annotated[Line, Resolve(name_of)], greeting: Annotated[Line, Res
     return f"{greeting.text}, {name.text}"
 
 
+def welcome(name: str) -> str:
+    """Write a welcome."""
+    return f"Welcome {name}"
+
+
+def notes() -> str:
+    """List the notes."""
+    return "one, two"
+
+
 class SdkServer:
     """The running server. ``headers`` are those of each request."""
 
@@ -50,6 +60,8 @@ class SdkServer:
         self.mcp.add_tool(self.failing, name="failing")
         self.mcp.add_tool(self.secret, name="echo.secret")
         self.mcp.add_tool(greet)
+        self.mcp.prompt("welcome")(welcome)
+        self.mcp.resource("notes://all", name="notes")(notes)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -60,6 +72,11 @@ class SdkServer:
         """Put another tool at a name."""
         self.mcp.remove_tool(name)
         self.mcp.add_tool(function, name=name)
+
+    def replace_prompt(self, name: str, function: Any) -> None:
+        """Put another prompt at a name."""
+        del self.mcp._prompt_manager._prompts[name]
+        self.mcp.prompt(name)(function)
 
     @staticmethod
     def search(query: str, limit: int = 10) -> str:

@@ -214,5 +214,5 @@ class ResourceTemplateAdmin(EntryAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return False, because the template would be restored from code."""
-        return False
+        """Return False for a template from code, because it would be restored."""
+        return obj is not None and not source_of(obj).follows and super().has_delete_permission(request, obj)

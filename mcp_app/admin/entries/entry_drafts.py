@@ -67,7 +67,9 @@ class DraftPages(CallersPages):
 
     def add_choice(self, request: HttpRequest, chosen: Source | None = None) -> list[dict[str, Any]]:
         """Return links to the add forms of the sources of new entries."""
-        sources = makers(self.model) if self.has_add_permission(request) else []
+        sources = [each for each in makers(self.model) if each.has_button(self.model)]
+        if not self.has_add_permission(request):
+            return []
         return [
             {"url": self.add_url(each), "chosen": each is chosen, "texts": each.adding_of(self.model)}
             for each in sources

@@ -1,7 +1,8 @@
-"""Data of the page of a server: its tools, the changes since their approval, and its availability."""
+"""Data of the page of a server: what it lists, the changes since their approval, and its availability."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -9,9 +10,10 @@ from django.urls import reverse
 
 from mcp_app.admin.markup import badge, diff, relative
 from mcp_app.catalogue.sources.upstream.definitions import names_of, pin
-from mcp_app.catalogue.upstreams.refreshing import instructions_of, listed_tools
-from mcp_app.catalogue.upstreams.tools import changed_columns, changes_of, drafts_of, tools_of
-from mcp_app.models import Tool, Upstream
+from mcp_app.catalogue.sources.upstream.kinds import Item, kind_of
+from mcp_app.catalogue.upstreams.entries import changed_columns, changes_of, drafts_of, entries_of
+from mcp_app.catalogue.upstreams.refreshing import instructions_of, listed_items
+from mcp_app.models import Upstream
 from mcp_app.upstreams import health
 
 MOST_SHOWN: Final = 500
@@ -20,7 +22,7 @@ TONES: Final = {"available": "good", "unavailable": "bad", "refused": "warn"}
 _STATES: Final = {
     "new": "plain",
     "draft": "info",
-    "tool": "good",
+    "published": "good",
     "changed": "warn",
     "gone": "bad",
     "held": "bad",
@@ -29,26 +31,34 @@ _STATES: Final = {
 
 def context_of(row: Upstream) -> dict[str, Any]:
     """Return the template context of a server's page."""
-    items, tools, drafts = listed_tools(row), tools_of(row), drafts_of(row)
+    items, entries, drafts = listed_items(row), entries_of(row), drafts_of(row)
     changes = changes_of(row)
-    names = names_of(items, row.prefix)
+    names = names_of(items, row.name, row.prefix)
     shown = [
-        _shown(row, name, item, names[name], tools.get(name), is_draft=name in drafts)
-        for name, item in list(items.items())[:MOST_SHOWN]
+        _shown(row, item, names[key], entries.get(key), is_draft=key in drafts)
+        for key, item in list(items.items())[:MOST_SHOWN]
     ]
     gone = [
-        {"name": name, "tool": tool.name, "url": _url(tool), "state": "gone", "badge": badge("gone", "bad")}
-        for name, tool in tools.items()
-        if name not in items
+        {
+            "key": key,
+            "name": str((entry.request or {}).get(kind_of(type(entry)).noun)),
+            "kind": kind_of(type(entry)).noun,
+            "entry": getattr(entry, entry.KEY),
+            "url": _url(entry),
+            "state": "gone",
+            "badge": badge("gone", "bad"),
+        }
+        for key, entry in entries.items()
+        if key not in items
     ]
     return {
         "row": row,
         "listed": [*gone, *shown],
         "number": len(items),
         "not_shown": max(0, len(items) - MOST_SHOWN),
-        "tools": tools,
+        "entries": entries,
         "waiting": len(drafts) + len(changes),
-        "changes": _changes(row, items, tools),
+        "changes": _changes(row, items, entries),
         "instructions": instructions_of(row),
         "health": health_of(row),
     }
@@ -67,49 +77,50 @@ def health_of(row: Upstream) -> dict[str, Any]:
     }
 
 
-def _shown(
-    row: Upstream, name: str, item: dict[str, Any], proposed: str, tool: Tool | None, *, is_draft: bool
-) -> dict[str, Any]:
+def _shown(row: Upstream, item: Item, proposed: str, entry: Any, *, is_draft: bool) -> dict[str, Any]:
     state = "draft" if is_draft else "new"
-    if tool is not None:
-        is_same = pin(item) == (tool.request or {}).get("definition")
-        state = "tool" if is_same else "held" if name in row.held else "changed"
+    if entry is not None:
+        is_same = pin(item) == (entry.request or {}).get("definition")
+        state = "published" if is_same else "held" if item.key in row.held else "changed"
     return {
-        "name": name,
-        "tool": tool.name if tool is not None else proposed,
-        "url": _url(tool) if tool is not None else "",
-        "description": str(item.get("description") or "")[:300],
+        "key": item.key,
+        "name": item.name,
+        "kind": item.kind.noun,
+        "entry": getattr(entry, entry.KEY) if entry is not None else proposed,
+        "url": _url(entry) if entry is not None else "",
+        "description": str(item.definition.get("description") or "")[:300],
         "state": state,
         "badge": badge("calls refused" if state == "held" else state, _STATES[state]),
-        "hints": [hint for hint in ("readOnlyHint", "destructiveHint") if _hint(item, hint)],
+        "hints": [hint for hint in ("readOnlyHint", "destructiveHint") if _hint(item.definition, hint)],
     }
 
 
-def _hint(item: dict[str, Any], name: str) -> bool:
+def _hint(item: Mapping[str, Any], name: str) -> bool:
     annotations = item.get("annotations")
     return isinstance(annotations, dict) and annotations.get(name) is True
 
 
-def _changes(row: Upstream, items: dict[str, Any], tools: dict[str, Tool]) -> list[dict[str, Any]]:
+def _changes(row: Upstream, items: dict[str, Item], entries: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the differences between the approved definitions and those of the server."""
     found = []
-    for name, tool in tools.items():
-        item = items.get(name)
-        if item is None or pin(item) == (tool.request or {}).get("definition"):
+    for key, entry in entries.items():
+        item = items.get(key)
+        if item is None or pin(item) == (entry.request or {}).get("definition"):
             continue
-        new = {key: value for key, value in changed_columns(row, tool, item).items() if key != "request"}
-        old = {key: getattr(tool, key) for key in new}
+        new = {name: value for name, value in changed_columns(row, entry, item).items() if name != "request"}
+        old = {name: getattr(entry, name) for name in new}
         found.append(
             {
-                "name": name,
-                "tool": tool.name,
-                "url": _url(tool),
-                "held": name in row.held,
+                "key": key,
+                "kind": item.kind.noun,
+                "entry": getattr(entry, entry.KEY),
+                "url": _url(entry),
+                "held": key in row.held,
                 "lines": diff(old, new),
             }
         )
     return found[:MOST_CHANGES]
 
 
-def _url(tool: Tool) -> str:
-    return reverse("admin:mcp_app_tool_change", args=[tool.pk])
+def _url(entry: Any) -> str:
+    return reverse(f"admin:mcp_app_{entry._meta.model_name}_change", args=[entry.pk])

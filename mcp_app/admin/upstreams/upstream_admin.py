@@ -18,7 +18,7 @@ from mcp_app.admin.upstreams.forms import UpstreamForm
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
-from mcp_app.catalogue.upstreams.tools import tools_of
+from mcp_app.catalogue.upstreams.entries import entries_of
 from mcp_app.interface.text import marked
 from mcp_app.models import Upstream
 from mcp_app.protocol.client.faults import UpstreamFault
@@ -33,10 +33,10 @@ MAX_SHOWN = 20
 
 @admin.register(Upstream)
 class UpstreamAdmin(RowPageAdmin[Upstream]):
-    """Admin pages of servers. Their tools are published like all other tools."""
+    """Admin pages of servers. Their entries are published like all others."""
 
     change_list_template = "mcp_admin/upstreams.html"
-    list_display = ("name", "title_shown", "health", "tools", "address", "listed_shown")
+    list_display = ("name", "title_shown", "health", "entries", "address", "listed_shown")
     list_display_links = ("name",)
     search_fields = ("name", "title", "url")
     search_help_text = "Name, title or URL."
@@ -44,28 +44,28 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
 
     title_shown = text_column("title", "title", ordering="title", empty="-")
     address = text_column("URL", "url")
-    listed_shown = time_column("tools read", "listed_at")
+    listed_shown = time_column("lists read", "listed_at")
 
     @admin.display(description="status")
     def health(self, row: Upstream) -> SafeString | str:
         """Return the outcome of the last request as a badge."""
         return tools_page.health_of(row)["badge"] if row.enabled else "disabled"
 
-    @admin.display(description="tools")
-    def tools(self, row: Upstream) -> int:
-        """Return the number of published tools."""
-        return len(tools_of(row))
+    @admin.display(description="entries")
+    def entries(self, row: Upstream) -> int:
+        """Return the number of published entries."""
+        return len(entries_of(row))
 
     def has_refresh_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may read the tools again, and save drafts of changes."""
+        """Return True if the user may read the lists again, and save drafts of changes."""
         return request.user.has_perms(REFRESH)
 
     def has_import_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may save drafts of new tools."""
+        """Return True if the user may save drafts of new entries."""
         return request.user.has_perms(IMPORT)
 
     def has_remove_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may delete a server with its tools."""
+        """Return True if the user may delete a server with its entries."""
         return request.user.has_perms(REMOVE)
 
     def get_queryset(self, request: HttpRequest) -> Any:
@@ -82,12 +82,12 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         return super().changelist_view(request, {"add_url": address, **(extra_context or {})})
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        """Show the form of a new server (GET), or store it and read its tools (POST)."""
+        """Show the form of a new server (GET), or store it and read its lists (POST)."""
         if not request.user.has_perms(ADD):
             raise PermissionMissing(*ADD)
         form = UpstreamForm(request)
         if request.method == "POST" and (row := form.stored()) is not None:
-            self._read_tools(request, row)
+            self._read_lists(request, row)
             return HttpResponseRedirect(self.page_url("change", row))
         return self._form_page(request, form, "Add an upstream server")
 
@@ -105,7 +105,7 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         return self._form_page(request, form, f"Settings of {marked(row)}", row)
 
     def row_page(self, request: HttpRequest, row: Upstream) -> HttpResponse:
-        """Show the tools of a server, and the changes since their approval."""
+        """Show what a server lists, and the changes since its approval."""
         names = ("change", "settings", "refresh", "select", "publish", "remove")
         context = {
             **self.object_context(request, f"Upstream server {marked(row)}", row),
@@ -123,25 +123,25 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
 
     @object_button("refresh", "refresh")
     def refresh(self, request: HttpRequest, row: Upstream) -> HttpResponse:
-        """Read the tools of a server again."""
-        self._read_tools(request, row)
+        """Read the lists of a server again."""
+        self._read_lists(request, row)
         return HttpResponseRedirect(self.page_url("change", row))
 
     @object_button("select", "import")
     def select(self, request: HttpRequest, row: Upstream) -> HttpResponse:
-        """Save drafts of the selected tools."""
-        done = importing.import_tools(upstream=row, tools=request.POST.getlist("tools"), actor=request.user)
+        """Save drafts of the selected items."""
+        done = importing.import_items(upstream=row, keys=request.POST.getlist("tools"), actor=request.user)
         self._skipped(request, done.skipped)
         if done.drafts:
             text = f"Saved {len(done.drafts)} drafts. Clients see them when they are published."
             self.message_user(request, text, messages.SUCCESS)
         elif not done.skipped:
-            self.message_user(request, "Select at least one tool.", messages.WARNING)
+            self.message_user(request, "Select at least one item.", messages.WARNING)
         return HttpResponseRedirect(self.page_url("change", row))
 
     @object_button("publish")
     def publish(self, request: HttpRequest, row: Upstream) -> HttpResponse:
-        """Publish all drafts of new and changed tools of the server."""
+        """Publish all drafts of new and changed entries of the server."""
         if not self._may_publish(request):
             raise PermissionDenied
         try:
@@ -156,9 +156,9 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
 
     @object_button("remove", "remove")
     def remove(self, request: HttpRequest, row: Upstream) -> HttpResponse:
-        """Delete a server with its tools."""
+        """Delete a server with its entries."""
         number = storing.delete_upstream(upstream=row, actor=request.user)
-        text = f"Deleted {marked(row)} and its {number} tools."
+        text = f"Deleted {marked(row)} and its {number} entries."
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(self.page_url("changelist"))
 
@@ -166,15 +166,15 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         may = self.has_import_permission(request) and self.has_refresh_permission(request)
         return may and may_publish(request.user)
 
-    def _read_tools(self, request: HttpRequest, row: Upstream) -> None:
+    def _read_lists(self, request: HttpRequest, row: Upstream) -> None:
         try:
             done = refreshing.refresh(upstream=row, actor=request.user)
         except UpstreamFault as fault:
-            text = f"The tools were not read: the server {row.name} {fault}"
+            text = f"The lists were not read: the server {row.name} {fault}"
             self.message_user(request, marked(text), messages.ERROR)
             return
         self._skipped(request, done.skipped)
-        parts = [f"{done.tools} tools"]
+        parts = [done.counted()]
         parts += [f"{len(done.drafts)} changed"] if done.drafts else []
         parts += [f"{len(done.gone)} gone"] if done.gone else []
         self.message_user(request, f"Read {', '.join(parts)}.", messages.SUCCESS)
@@ -183,13 +183,13 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         for name, reason in list(skipped.items())[:MAX_SHOWN]:
             self.message_user(request, marked(f"Skipped {name}: {reason}"), messages.WARNING)
         if len(skipped) > MAX_SHOWN:
-            text = f"{len(skipped) - MAX_SHOWN} more tools were skipped."
+            text = f"{len(skipped) - MAX_SHOWN} more were skipped."
             self.message_user(request, text, messages.WARNING)
 
     def _form_page(
         self, request: HttpRequest, form: UpstreamForm, title: str, row: Upstream | None = None
     ) -> HttpResponse:
         back = self.page_url("changelist") if row is None else self.page_url("change", row)
-        button = "Save" if row is not None else "Add and read its tools"
+        button = "Save" if row is not None else "Add and read its lists"
         context = {**self.object_context(request, title, row), "form": form, "button": button, "back": back}
         return TemplateResponse(request, "mcp_admin/upstream_form.html", context)

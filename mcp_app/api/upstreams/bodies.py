@@ -9,8 +9,9 @@ from rest_framework import serializers
 from mcp_app.api.base import InputSerializer
 from mcp_app.api.formats import RowSerializer
 from mcp_app.catalogue.sources.upstream.definitions import names_of
+from mcp_app.catalogue.sources.upstream.kinds import TOOLS, ItemKind, kind_of
 from mcp_app.catalogue.upstreams import refreshing, storing
-from mcp_app.catalogue.upstreams.tools import tools_of
+from mcp_app.catalogue.upstreams.entries import entries_of
 from mcp_app.models import Upstream
 from mcp_app.upstreams import health
 
@@ -26,10 +27,14 @@ class UpstreamShown(RowSerializer[Upstream]):
         help_text="Each tool that the server lists, with its name here. `tool` is null until it is published."
     )
 
+    contents = serializers.SerializerMethodField(
+        help_text="Each prompt, resource and template that the server lists, with its name or URI here."
+    )
+
     class Meta:
         model = Upstream
         fields: Any = (
-            "name", *storing.FIELDS, "title", "version", "state", "problem", "tools", "listed_at",
+            "name", *storing.FIELDS, "title", "version", "state", "problem", "tools", "contents", "listed_at",
             "created_at", "updated_at",
         )  # fmt: skip
 
@@ -40,18 +45,39 @@ class UpstreamShown(RowSerializer[Upstream]):
         return health.of(row.pk).text
 
     def get_tools(self, row: Upstream) -> list[dict[str, Any]]:
-        listed, there = refreshing.listed_tools(row), tools_of(row)
-        names = names_of(listed, row.prefix)
-        found = {name: there[name].name if name in there else None for name in (*listed, *there)}
+        listed, there = refreshing.listed_items(row), entries_of(row)
+        names = names_of(listed, row.name, row.prefix)
+        tools = {**{key: item.kind for key, item in listed.items()}, **_kinds(there)}
         return [
             {
-                "name": name,
-                "proposed_name": names.get(name),
-                "tool": tool,
-                "calls_refused": name in row.held,
+                "name": key,
+                "proposed_name": names.get(key),
+                "tool": there[key].name if key in there else None,
+                "calls_refused": key in row.held,
             }
-            for name, tool in found.items()
+            for key, kind in tools.items()
+            if kind is TOOLS
         ]
+
+    def get_contents(self, row: Upstream) -> list[dict[str, Any]]:
+        listed, there = refreshing.listed_items(row), entries_of(row)
+        names = names_of(listed, row.name, row.prefix)
+        kinds = {**{key: item.kind for key, item in listed.items()}, **_kinds(there)}
+        return [
+            {
+                "key": key,
+                "kind": kind.noun,
+                "proposed_name": names.get(key),
+                "entry": getattr(there[key], kind.row.KEY) if key in there else None,
+                "refused": key in row.held,
+            }
+            for key, kind in kinds.items()
+            if kind is not TOOLS
+        ]
+
+
+def _kinds(entries: dict[str, Any]) -> dict[str, ItemKind]:
+    return {key: kind_of(type(entry)) for key, entry in entries.items()}
 
 
 class UpstreamInput(InputSerializer):
@@ -76,9 +102,9 @@ class NewUpstreamInput(UpstreamInput):
 
 
 class ToolsInput(InputSerializer):
-    """The tools to import, by their names at the server."""
+    """What to import: tools by their names at the server, and contents by their keys."""
 
-    tools = serializers.ListField(child=serializers.CharField(max_length=256), max_length=2_000)
+    tools = serializers.ListField(child=serializers.CharField(max_length=2_100), max_length=2_000)
     names = serializers.DictField(
         child=serializers.CharField(max_length=128), required=False, help_text="Other names here."
     )
@@ -92,10 +118,15 @@ class ToolsImported(InputSerializer):
 
 
 class ToolsRead(InputSerializer):
-    """The outcome of reading the tools of a server."""
+    """The outcome of reading the lists of a server."""
 
     problem = serializers.CharField(allow_blank=True)
     tools = serializers.IntegerField()
-    drafts = serializers.ListField(child=serializers.CharField(), help_text="Tools whose changes are drafts.")
+    prompts = serializers.IntegerField()
+    resources = serializers.IntegerField()
+    templates = serializers.IntegerField()
+    drafts = serializers.ListField(
+        child=serializers.CharField(), help_text="Entries whose changes are drafts."
+    )
     gone = serializers.ListField(child=serializers.CharField())
-    skipped = serializers.DictField(child=serializers.CharField(), help_text="Reasons by tool.")
+    skipped = serializers.DictField(child=serializers.CharField(), help_text="Reasons by name.")

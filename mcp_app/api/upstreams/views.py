@@ -1,4 +1,4 @@
-"""Views of upstream servers: settings, reading of their tools, and import of tools."""
+"""Views of upstream servers: settings, reading of their lists, and import."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from mcp_app.api.upstreams.bodies import (
     UpstreamInput,
     UpstreamShown,
 )
+from mcp_app.catalogue.sources.upstream.kinds import KINDS, TEMPLATES
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.models import Upstream
 from mcp_app.protocol.client.faults import UpstreamFault
 
 
 class UpstreamViews(ApiViewSet):
-    """Other MCP servers whose tools are offered here."""
+    """Other MCP servers whose tools, prompts and resources are offered here."""
 
     queryset = Upstream.objects.all()
     serializer_class = UpstreamShown
@@ -53,7 +54,7 @@ class UpstreamViews(ApiViewSet):
     def create(self, request: Request) -> Response:
         """Add an upstream server.
 
-        Its tools are read by `refresh`.
+        Its lists are read by `refresh`.
         """
         given = NewUpstreamInput(data=request.data)
         given.is_valid(raise_exception=True)
@@ -64,7 +65,7 @@ class UpstreamViews(ApiViewSet):
     def partial_update(self, request: Request, name: str) -> Response:
         """Change an upstream server.
 
-        The address cannot change while tools of the server are published or drafts.
+        The address cannot change while entries of the server are published or drafts.
         """
         given = UpstreamInput(data=request.data)
         given.is_valid(raise_exception=True)
@@ -74,7 +75,7 @@ class UpstreamViews(ApiViewSet):
     def destroy(self, request: Request, name: str) -> Response:
         """Delete an upstream server.
 
-        Its tools and drafts are deleted with it.
+        Its entries and drafts are deleted with it.
         """
         storing.delete_upstream(upstream=self.get_object(), actor=request.user)
         return Response(status=204)
@@ -82,9 +83,9 @@ class UpstreamViews(ApiViewSet):
     @described(request=None, responses=ToolsRead)
     @action(detail=True, methods=["post"])
     def refresh(self, request: Request, name: str) -> Response:
-        """Read the tools of an upstream server.
+        """Read the lists of an upstream server.
 
-        Changes of published tools become drafts. If the server cannot be read, `problem` is the reason and
+        Changes of published entries become drafts. If the server cannot be read, `problem` is the reason and
         nothing changes.
         """
         problem = ""
@@ -92,17 +93,19 @@ class UpstreamViews(ApiViewSet):
             done = refreshing.refresh(upstream=self.get_object(), actor=request.user)
         except UpstreamFault as fault:
             done, problem = refreshing.Refreshed(), f"The server {name} {fault}"
-        told = {"tools": done.tools, "drafts": done.drafts, "gone": done.gone, "skipped": done.skipped}
+        counts = {"templates" if kind is TEMPLATES else kind.member: done.number(kind) for kind in KINDS}
+        told = {**counts, "drafts": done.drafts, "gone": done.gone, "skipped": done.skipped}
         return Response({"problem": problem, **told})
 
     @described(request=ToolsInput, responses={201: ToolsImported})
     @action(detail=True, methods=["post"])
     def tools(self, request: Request, name: str) -> Response:
-        """Import tools of an upstream server.
+        """Import tools, prompts, resources and templates of an upstream server.
 
         Each becomes a draft, which is published in the admin.
         """
         given = ToolsInput(data=request.data)
         given.is_valid(raise_exception=True)
-        done = importing.import_tools(upstream=self.get_object(), actor=request.user, **given.validated_data)
+        keys, names = given.validated_data["tools"], given.validated_data.get("names")
+        done = importing.import_items(upstream=self.get_object(), keys=keys, names=names, actor=request.user)
         return Response({"drafts": done.drafts, "skipped": done.skipped}, status=201)

@@ -95,6 +95,10 @@ class Source:
         limits = LIMITS if kind is Tool else ()
         return frozenset((*APPEARANCE, *limits, *self.own_fields.get(kind, ())))
 
+    def has_button(self, kind: type[Any]) -> bool:
+        """Return True if the admin has a button for new entries of a kind that administrators create."""
+        return True
+
     def adding_of(self, kind: type[Any]) -> Adding:
         """Return the button for a new entry of a kind."""
         return self.adding.get(kind) or Adding(self.label, "")

@@ -32,7 +32,7 @@ def makers(kind: type[Any]) -> list[Source]:
 
 def made_here(kind: type[Any]) -> Source:
     """Return the default source for entries of a kind that administrators create."""
-    return next(iter(makers(kind)), _UNKNOWN)
+    return next((each for each in makers(kind) if each.has_button(kind)), _UNKNOWN)
 
 
 def maker(kind: type[Any], stored: str) -> Source | None:

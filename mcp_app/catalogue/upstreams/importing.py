@@ -1,4 +1,4 @@
-"""Import of tools of a server as drafts, or as tools in one revision."""
+"""Import of what a server lists as drafts, or as entries in one revision."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mcp_app.catalogue.changes import drafts, revisions, services
 from mcp_app.catalogue.changes.services import EntryChange
 from mcp_app.catalogue.sources.upstream.definitions import names_of
 from mcp_app.catalogue.sources.upstream.source import UPSTREAM
-from mcp_app.catalogue.upstreams.refreshing import listed_tools
-from mcp_app.catalogue.upstreams.tools import changes_of, columns_of, drafts_of, tools_of
-from mcp_app.models import Tool, Upstream
+from mcp_app.catalogue.upstreams.entries import changes_of, columns_of, drafts_of, entries_of, may
+from mcp_app.catalogue.upstreams.refreshing import listed_items
+from mcp_app.models import Upstream
 
-NO_SUCH: Final = "The server lists no such tool."
-THERE: Final = "It is a tool or a draft already."
+NO_SUCH: Final = "The server does not list it."
+THERE: Final = "It is in the catalogue or a draft already."
 
 
 @dataclass(slots=True)
 class Imported:
-    """The outcome of an import: names of drafts or of published tools, and reasons by tool of the server."""
+    """The outcome of an import: names of drafts or of published entries, and reasons by key."""
 
     drafts: list[str] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
@@ -33,55 +33,67 @@ class Imported:
 
 
 def chosen(row: Upstream, patterns: Collection[str] = (), *, every: bool = False) -> list[str]:
-    """Return the listed tools that fit a pattern such as ``search_*``, or all with ``every``."""
-    names = listed_tools(row)
-    return [name for name in names if every or any(fnmatchcase(name, pattern) for pattern in patterns)]
+    """Return the keys of the listed items that fit a pattern such as ``search_*``, or all with ``every``.
+
+    Patterns are compared with the names and URIs at the server.
+    """
+    items = listed_items(row)
+    return [
+        key
+        for key, item in items.items()
+        if every or any(fnmatchcase(item.name, pattern) for pattern in patterns)
+    ]
 
 
-def import_tools(
+def import_items(
     *,
     upstream: Upstream,
-    tools: Iterable[str],
+    keys: Iterable[str],
     actor: Any,
     names: Mapping[str, str] | None = None,
     publish: bool = False,
 ) -> Imported:
-    """Import listed tools, by their names at the server. ``names`` replaces proposed names.
+    """Import listed items by their keys. ``names`` replaces proposed names and URIs.
 
-    A tool that cannot be imported is skipped with a reason.
+    An item that cannot be imported is skipped with a reason.
     """
     outcome = Imported()
     with transaction.atomic():
         revisions.lock()
-        listed = listed_tools(upstream)
-        proposed = names_of(listed, upstream.prefix)
-        there = tools_of(upstream).keys() | drafts_of(upstream).keys()
+        listed = listed_items(upstream)
+        proposed = names_of(listed, upstream.name, upstream.prefix)
+        there = entries_of(upstream).keys() | drafts_of(upstream).keys()
         changes: list[EntryChange] = []
-        for name in dict.fromkeys(tools):
-            if name not in listed or name in there:
-                outcome.skipped[name] = THERE if name in there else NO_SUCH
+        for key in dict.fromkeys(keys):
+            if key not in listed or key in there:
+                outcome.skipped[key] = THERE if key in there else NO_SUCH
                 continue
-            values = {"name": (names or {}).get(name) or proposed[name], **columns_of(upstream, listed[name])}
-            change = EntryChange(kind=Tool, entry=None, values=values, source=UPSTREAM)
+            kind, item = listed[key].kind.row, listed[key]
+            if not may(actor, "add", kind):
+                outcome.skipped[key] = f"You may not add a {item.kind.noun}."
+                continue
+            name = (names or {}).get(key) or proposed[key]
+            values = {**columns_of(upstream, item), kind.KEY: name}
             try:
                 if publish:
+                    change = EntryChange(kind=kind, entry=None, values=values, source=UPSTREAM)
                     services.check_change(change)
                     changes.append(change)
                 else:
-                    note = f"Imported from {upstream.name}: {name}"[:500]
-                    drafts.save_draft(kind=Tool, actor=actor, source=UPSTREAM, note=note, **values)
-                    outcome.drafts.append(str(values["name"]))
+                    note = f"Imported from {upstream.name}: {item.name}"[:500]
+                    drafts.save_draft(kind=kind, actor=actor, source=UPSTREAM, note=note, **values)
+                    outcome.drafts.append(name)
             except ValidationError as error:
-                outcome.skipped[name] = " ".join(error.messages)
+                outcome.skipped[key] = " ".join(error.messages)
         if changes:
             why = f"Imported from {upstream.name}"
             outcome.revision = services.change_entries(changes=changes, actor=actor, why=why)
-            outcome.published = [str(each.values["name"]) for each in changes]
+            outcome.published = [str(each.values[each.kind.KEY]) for each in changes]
     return outcome
 
 
 def publish_pending(*, upstream: Upstream, actor: Any) -> int:
-    """Publish the drafts of new and changed tools of a server. Return the revision, or 0 without drafts."""
+    """Publish the drafts of new and changed entries of a server. Return the revision, or 0 without drafts."""
     waiting = [*drafts_of(upstream).values(), *changes_of(upstream).values()]
     if not waiting:
         return 0

@@ -1,4 +1,4 @@
-"""The list of a server's tools: reading it, and drafts of the changes since an administrator's approval."""
+"""The lists of a server: reading them, and drafts of the changes since an administrator's approval."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from django.db.models import Q
 
 from mcp_app.catalogue.changes import drafts, revisions
 from mcp_app.catalogue.sources.upstream import known
-from mcp_app.catalogue.sources.upstream.definitions import breaks, is_usable, pin
+from mcp_app.catalogue.sources.upstream.definitions import breaks_entry, pin
+from mcp_app.catalogue.sources.upstream.kinds import KINDS, Item, ItemKind, kind_of
+from mcp_app.catalogue.upstreams.entries import changed_columns, changes_of, entries_of, may
 from mcp_app.catalogue.upstreams.storing import about, packed, unpacked
-from mcp_app.catalogue.upstreams.tools import changed_columns, changes_of, tools_of
 from mcp_app.database import clock
-from mcp_app.models import Draft, Tool, Upstream, audit
+from mcp_app.models import Draft, Upstream, audit
 from mcp_app.protocol.client.faults import UpstreamFault
 from mcp_app.upstreams import client
 
 # A little less than the hour between two runs, so that each run reads every server.
 REFRESH_AFTER: Final = timedelta(minutes=55)
-GONE: Final = "no longer has this tool."
+GONE: Final = "no longer has this {}."
 BREAKING: Final = (
-    "has changed the arguments of this tool. An administrator has to publish or refuse the change first."
+    "has changed the arguments of this {}. An administrator has to publish or refuse the change first."
 )
+_LISTS: Final = [(kind.capability, kind.method, kind.member) for kind in KINDS]
 _NOTE: Final = "Changed by the server {}"
 
 log = logging.getLogger("mcp.upstream")
@@ -36,29 +38,40 @@ log = logging.getLogger("mcp.upstream")
 
 @dataclass(slots=True)
 class Refreshed:
-    """The outcome of reading a list: numbers of tools, drafts of changes, and reasons by tool."""
+    """The outcome of reading the lists: numbers of items by list, drafts of changes, and reasons by name."""
 
-    tools: int = 0
+    items: dict[str, int] = field(default_factory=dict)
     drafts: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
 
+    def number(self, kind: ItemKind) -> int:
+        """Return the number of usable items of a kind."""
+        return self.items.get(kind.member, 0)
+
+    def counted(self) -> str:
+        """Return the numbers of items as text."""
+        shown = {kind.noun: self.number(kind) for kind in KINDS}
+        parts = [f"{n} {noun}{'s' * (n != 1)}" for noun, n in shown.items() if n or noun == "tool"]
+        return ", ".join(parts)
+
 
 def refresh(*, upstream: Upstream, actor: Any) -> Refreshed:
-    """Read the tools of a server, and save a draft of each change. Raise UpstreamFault.
+    """Read what a server offers, and save a draft of each change. Raise UpstreamFault.
 
-    Clients see nothing until the drafts are published. Calls of a tool whose arguments changed are refused
-    until then.
+    Clients see nothing until the drafts are published. Calls of a tool or prompt whose arguments changed are
+    refused until then.
     """
-    found = async_to_sync(client.listing)(known.server_of(upstream))
-    items = {item["name"]: dict(item) for item in found.tools if is_usable(item)}
-    outcome = Refreshed(tools=len(items))
+    found = async_to_sync(client.listing)(known.server_of(upstream), _LISTS)
+    listed_now = {member: _usable(member, items) for member, items in found.items.items()}
+    items = _items(listed_now)
+    outcome = Refreshed({kind.member: len(listed_now.get(kind.member, ())) for kind in KINDS})
     server = found.peer
     info = server.info
     with transaction.atomic():
         revisions.lock()
         row = Upstream.objects.select_for_update().get(pk=upstream.pk)
-        listed = packed({"tools": list(items.values()), "instructions": server.instructions})
+        listed = packed({**listed_now, "instructions": server.instructions})
         has_news = row.listed is None or bytes(row.listed) != listed
         row.listed = listed
         row.listed_at, row.version = clock.utcnow(), server.version
@@ -67,14 +80,14 @@ def refresh(*, upstream: Upstream, actor: Any) -> Refreshed:
         row.held = _compared(row, items, outcome, actor)
         row.save(update_fields=["listed", "listed_at", "version", "title", "held", "updated_at"])
         if actor is not None or has_news:
-            detail = {"tools": len(items), "drafts": len(outcome.drafts), "gone": len(outcome.gone)}
+            detail = {**outcome.items, "drafts": len(outcome.drafts), "gone": len(outcome.gone)}
             audit(actor=actor, action="upstream.refreshed", **about(row), detail=detail)
     known.drop(upstream.name)
     return outcome
 
 
 def refresh_due() -> dict[str, str]:
-    """Read the tools of all servers that are due. Return the reasons of those that failed, by name."""
+    """Read the lists of all servers that are due. Return the reasons of those that failed, by name."""
     failed: dict[str, str] = {}
     due = clock.utcnow() - REFRESH_AFTER
     rows = Upstream.objects.defer("listed").filter(enabled=True)
@@ -83,15 +96,15 @@ def refresh_due() -> dict[str, str]:
             refresh(upstream=row, actor=None)
         except UpstreamFault as fault:
             failed[row.name] = str(fault)
-            log.warning("The tools of the upstream server %s were not read: it %s", row.name, fault)
+            log.warning("The lists of the upstream server %s were not read: it %s", row.name, fault)
         except Upstream.DoesNotExist:
             continue  # It was deleted meanwhile.
     return failed
 
 
-def listed_tools(row: Upstream) -> dict[str, dict[str, Any]]:
-    """Return the definitions of a server's tools as it listed them last, by name."""
-    return {item["name"]: item for item in unpacked(row.listed).get("tools", [])}
+def listed_items(row: Upstream) -> dict[str, Item]:
+    """Return what a server listed last, by key."""
+    return _items(unpacked(row.listed))
 
 
 def instructions_of(row: Upstream) -> str:
@@ -99,49 +112,58 @@ def instructions_of(row: Upstream) -> str:
     return str(unpacked(row.listed).get("instructions", ""))
 
 
+def _usable(member: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the usable items of a list. Of two with the same key, the last counts."""
+    kind = next(kind for kind in KINDS if kind.member == member)
+    return list({item[kind.key]: item for item in items if kind.is_usable(item)}.values())
+
+
+def _items(listed: Mapping[str, Any]) -> dict[str, Item]:
+    found = (Item(kind, item) for kind in KINDS for item in listed.get(kind.member, ()))
+    return {item.key: item for item in found}
+
+
 def _compared(
-    row: Upstream, items: Mapping[str, dict[str, Any]], outcome: Refreshed, actor: Any
+    row: Upstream, items: Mapping[str, Item], outcome: Refreshed, actor: Any
 ) -> dict[str, list[str]]:
-    """Save drafts of the changes. Return the tools whose calls are refused, with digest and reason."""
+    """Save drafts of the changes. Return the entries that are refused, with digest and reason."""
     held: dict[str, list[str]] = {}
     pending = changes_of(row)
-    for name, tool in tools_of(row).items():
-        item = items.get(name)
+    for key, entry in entries_of(row).items():
+        item, noun = items.get(key), kind_of(type(entry)).noun
         if item is None:
-            held[name] = ["", GONE]
-            outcome.gone.append(tool.name)
+            held[key] = ["", GONE.format(noun)]
+            outcome.gone.append(getattr(entry, entry.KEY))
             continue
         newest = pin(item)
-        if newest == (tool.request or {}).get("definition"):
+        if newest == (entry.request or {}).get("definition"):
             continue
-        if breaks(tool.input_schema, item["inputSchema"]):
-            held[name] = [newest, BREAKING]
-        _draft(row, tool, item, pending.get(tool.pk), outcome, actor)
+        if breaks_entry(entry, item):
+            held[key] = [newest, BREAKING.format(noun)]
+        _draft(row, entry, item, pending.get(key), outcome, actor)
     return held
 
 
 def _draft(
-    row: Upstream,
-    tool: Tool,
-    item: Mapping[str, Any],
-    pending: Draft | None,
-    outcome: Refreshed,
-    actor: Any,
+    row: Upstream, entry: Any, item: Item, pending: Draft | None, outcome: Refreshed, actor: Any
 ) -> None:
     """Save the draft of a change. A draft of an earlier change of the server is replaced, no other."""
-    values = changed_columns(row, tool, item)
+    values, name = changed_columns(row, entry, item), str(getattr(entry, entry.KEY))
+    if not may(actor, "change", type(entry)):
+        outcome.skipped[name] = f"You may not change a {item.kind.noun}."
+        return
     if pending is not None:
         request = pending.values.get("request")
         drafted = request.get("definition") if isinstance(request, dict) else None
         if drafted == values["request"]["definition"]:
-            outcome.drafts.append(tool.name)
+            outcome.drafts.append(name)
             return
         if drafted is None:
-            outcome.skipped[tool.name] = "It has a draft already: publish or discard it first."
+            outcome.skipped[name] = "It has a draft already: publish or discard it first."
             return
     try:
         note = _NOTE.format(row.name)
-        drafts.save_draft(kind=Tool, entry=tool, draft=pending, actor=actor, note=note, **values)
-        outcome.drafts.append(tool.name)
+        drafts.save_draft(kind=type(entry), entry=entry, draft=pending, actor=actor, note=note, **values)
+        outcome.drafts.append(name)
     except ValidationError as error:
-        outcome.skipped[tool.name] = " ".join(error.messages)
+        outcome.skipped[name] = " ".join(error.messages)

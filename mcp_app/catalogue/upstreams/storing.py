@@ -10,13 +10,13 @@ import json
 import zlib
 from typing import Any, Final
 
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError, transaction
 
 from mcp_app.auth import own_addresses
 from mcp_app.catalogue.changes import drafts, services
 from mcp_app.catalogue.sources.upstream import known
-from mcp_app.catalogue.upstreams.tools import drafts_of, tools_of
+from mcp_app.catalogue.upstreams.entries import drafts_of, entries_of, may
 from mcp_app.credentials.checks import origin_of, target_of
 from mcp_app.credentials.services import NOT_ALLOWED, USE, bound_to
 from mcp_app.models import Upstream, audit
@@ -26,7 +26,7 @@ FIELDS: Final = (
     "url", "prefix", "credential", "era", "isolation", "timeout_seconds", "sampling", "roots", "enabled",
 )  # fmt: skip
 _URL_STAYS: Final = (
-    "The address cannot be changed while the server has tools, because they were approved for it. "
+    "The address cannot be changed while the server has entries, because they were approved for it. "
     "Add another server."
 )
 
@@ -66,17 +66,20 @@ def save_upstream(
 
 
 def delete_upstream(*, upstream: Upstream, actor: Any) -> int:
-    """Delete a server with its tools and drafts. Return the number of deleted tools."""
+    """Delete a server with its entries and drafts. Return the number of deleted entries."""
     with transaction.atomic():
         for draft in drafts_of(upstream).values():
             drafts.discard_draft(draft=draft, actor=actor)
-        tools = list(tools_of(upstream).values())
-        if tools:
-            services.delete_entries(entries=tools, actor=actor, why=f"The server {upstream.name} is removed")
-        audit(actor=actor, action="upstream.deleted", **about(upstream), detail={"tools": len(tools)})
+        entries = list(entries_of(upstream).values())
+        if not all(may(actor, "delete", type(entry)) for entry in entries):
+            raise PermissionDenied("You may not delete all entries of this server.")
+        if entries:
+            why = f"The server {upstream.name} is removed"
+            services.delete_entries(entries=entries, actor=actor, why=why)
+        audit(actor=actor, action="upstream.deleted", **about(upstream), detail={"entries": len(entries)})
         upstream.delete()
     known.drop(upstream.name)
-    return len(tools)
+    return len(entries)
 
 
 def about(row: Upstream) -> dict[str, str]:
@@ -99,7 +102,7 @@ def _check(row: Upstream, changed: list[str], actor: Any, *, is_new: bool) -> No
     errors: dict[str, list[str]] = {}
     if problem := _objection_to_url(row):
         errors["url"] = [problem]
-    elif not is_new and "url" in changed and (tools_of(row) or drafts_of(row)):
+    elif not is_new and "url" in changed and (entries_of(row) or drafts_of(row)):
         errors["url"] = [_URL_STAYS]
     if row.credential and "url" not in errors:
         if "credential" in changed and actor is not None and not actor.has_perm(USE):

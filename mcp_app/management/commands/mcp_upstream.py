@@ -8,7 +8,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
-from mcp_app.catalogue.upstreams.tools import tools_of
+from mcp_app.catalogue.upstreams.entries import entries_of
 from mcp_app.interface.text import marked
 from mcp_app.management.actors import actor_named
 from mcp_app.models import Upstream
@@ -17,13 +17,13 @@ from mcp_app.upstreams import health
 
 
 class Command(BaseCommand):
-    """Offer the tools of other MCP servers. Imported tools are drafts unless ``--publish`` is given."""
+    """Offer the tools, prompts and resources of other MCP servers, at first as drafts."""
 
     help = "Add, list, refresh and remove upstream MCP servers."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        add = actions.add_parser("add", help="add a server, and import its tools as drafts")
+        add = actions.add_parser("add", help="add a server, and import what it lists as drafts")
         add.add_argument("name")
         add.add_argument("url")
         add.add_argument("--prefix", default="", help="put in front of the tools' names; default: the name")
@@ -34,14 +34,14 @@ class Command(BaseCommand):
         add.add_argument("--sampling", action="store_true", help="relay its prompts to models of clients")
         add.add_argument("--roots", action="store_true", help="relay its requests for folders of clients")
         add.add_argument(
-            "--tool", dest="tools", action="append", default=[], metavar="PATTERN",
-            help="such as search or list_*; may be repeated; default: all",
+            "--tool", "--item", dest="items", action="append", default=[], metavar="PATTERN",
+            help="a name or URI, such as search or list_*; may be repeated; default: all",
         )  # fmt: skip
-        add.add_argument("--publish", action="store_true", help="offer the tools to clients at once")
+        add.add_argument("--publish", action="store_true", help="offer them to clients at once")
         actions.add_parser("list", help="print the servers")
-        refresh = actions.add_parser("refresh", help="read the tools again, and save drafts of changes")
+        refresh = actions.add_parser("refresh", help="read its lists again, and save drafts of changes")
         refresh.add_argument("name")
-        remove = actions.add_parser("remove", help="delete a server with its tools")
+        remove = actions.add_parser("remove", help="delete a server with its entries")
         remove.add_argument("name")
         for each in (add, refresh, remove):
             each.add_argument(
@@ -65,16 +65,16 @@ class Command(BaseCommand):
         )
         self._read(row, actor)
         row.refresh_from_db()
-        patterns = options["tools"]
+        patterns = options["items"]
         chosen = importing.chosen(row, patterns, every=not patterns)
         if not chosen:
-            self.stdout.write(f"Added {row.name}. No tool fits.")
+            self.stdout.write(f"Added {row.name}. Nothing fits.")
             return
-        done = importing.import_tools(upstream=row, tools=chosen, actor=actor, publish=options["publish"])
+        done = importing.import_items(upstream=row, keys=chosen, actor=actor, publish=options["publish"])
         for name, reason in done.skipped.items():
             self.stdout.write(marked(f"skipped  {name}: {reason}"))
         if options["publish"]:
-            text = f"Published {len(done.published)} tools of {row.name} as revision {done.revision}."
+            text = f"Published {len(done.published)} entries of {row.name} as revision {done.revision}."
         else:
             text = f"Saved {len(done.drafts)} drafts of {row.name}. Publish them in the admin."
         self.stdout.write(text)
@@ -82,7 +82,7 @@ class Command(BaseCommand):
     def _list(self, options: dict[str, Any]) -> None:
         for row in Upstream.objects.defer("listed"):
             state = health.of(row.pk).state if row.enabled else "disabled"
-            self.stdout.write(marked(f"{row.name}  {row.url}  {state}  {len(tools_of(row))} tools"))
+            self.stdout.write(marked(f"{row.name}  {row.url}  {state}  {len(entries_of(row))} entries"))
 
     def _refresh(self, options: dict[str, Any]) -> None:
         self._read(_stored(options["name"]), actor_named(options["actor"]))
@@ -90,7 +90,7 @@ class Command(BaseCommand):
     def _remove(self, options: dict[str, Any]) -> None:
         row = _stored(options["name"])
         number = storing.delete_upstream(upstream=row, actor=actor_named(options["actor"]))
-        self.stdout.write(f"Removed {options['name']} and {number} tools.")
+        self.stdout.write(f"Removed {options['name']} and {number} entries.")
 
     def _read(self, row: Upstream, actor: Any) -> None:
         try:
@@ -100,7 +100,7 @@ class Command(BaseCommand):
         for name, reason in done.skipped.items():
             self.stdout.write(marked(f"skipped  {name}: {reason}"))
         self.stdout.write(
-            f"Read {done.tools} tools of {row.name}: {len(done.drafts)} changed, {len(done.gone)} gone."
+            f"Read {done.counted()} of {row.name}: {len(done.drafts)} changed, {len(done.gone)} gone."
         )
 
 

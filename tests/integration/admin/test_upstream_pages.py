@@ -15,7 +15,7 @@ from django.urls import reverse
 from mcp_app.admin.upstreams import tools_page
 from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
-from mcp_app.catalogue.upstreams.tools import tools_of
+from mcp_app.catalogue.upstreams.entries import tools_of
 from mcp_app.models import Draft, Tool, Upstream
 from mcp_app.upstreams import client as upstream_client
 from mcp_app.upstreams import health, sessions
@@ -80,7 +80,7 @@ def test_server_is_added_and_its_tools_are_published(admin_client: Client, site:
     assert (states(row)["search"], states(row)["wait"]) == ("draft", "new")
     published = admin_client.post(url("publish", row), follow=True)
     assert "Published as revision" in messages_of(published)
-    assert states(row)["search"] == "tool"
+    assert states(row)["search"] == "published"
     assert {tool.name for tool in tools_of(row).values()} == {"crm_search", "crm_steps"}
     listed = admin_client.get(reverse("admin:mcp_app_upstream_changelist")).content.decode()
     assert "CRM" in listed
@@ -113,7 +113,7 @@ def other_search(text: str) -> str:
 
 
 def test_changes_are_shown_marked_and_published(admin_client: Client, crm: Upstream, site: SdkServer) -> None:
-    importing.import_tools(upstream=crm, tools=["search"], actor=None, publish=True)
+    importing.import_items(upstream=crm, keys=["search"], actor=None, publish=True)
     site.replace("search", other_search)
     site.mcp.remove_tool("steps")
     read = admin_client.post(url("refresh", crm), follow=True)
@@ -124,11 +124,11 @@ def test_changes_are_shown_marked_and_published(admin_client: Client, crm: Upstr
     assert "\u202e" not in page
     assert states(crm)["search"] == "held"
     admin_client.post(url("publish", crm))
-    assert states(crm)["search"] == "tool"
+    assert states(crm)["search"] == "published"
 
 
 def test_deleted_server_takes_its_tools_along(admin_client: Client, crm: Upstream) -> None:
-    importing.import_tools(upstream=crm, tools=["search"], actor=None, publish=True)
+    importing.import_items(upstream=crm, keys=["search"], actor=None, publish=True)
     admin_client.post(url("remove", crm))
     assert not Upstream.objects.exists()
     assert not Tool.objects.filter(name="crm_search").exists()
@@ -220,12 +220,12 @@ def run(*arguments: str) -> str:
 
 def test_command_adds_lists_refreshes_and_removes(site: SdkServer) -> None:
     added = run("add", "crm", site.url, "--prefix", "sales", "--tool", "s*", "--publish")
-    assert "Published 2 tools of crm" in added
+    assert "Published 2 entries of crm" in added
     assert Tool.objects.filter(name="sales_search").exists()
-    assert "2 tools" in run("list")
+    assert "2 entries" in run("list")
     site.replace("search", other_search)
     assert "1 changed" in run("refresh", "crm")
-    assert "Removed crm and 2 tools" in run("remove", "crm")
+    assert "Removed crm and 2 entries" in run("remove", "crm")
     assert not Draft.objects.exists()
 
 

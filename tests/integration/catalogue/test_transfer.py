@@ -297,7 +297,7 @@ for _ in range(70):
         ("prompts", {"source": "admin"}, "prompts[0]: name: Must be text"),
         ("prompts", prompt(name="a\0b"), "prompts[0]: name: Text may not contain NUL"),
         ("prompts", prompt(name="a b"), "prompt a b: name: The name 'a b' has characters"),
-        ("prompts", {"name": "p", "template": "x"}, "prompt p: source: Must be one of: code, admin."),
+        ("prompts", {"name": "p", "template": "x"}, "prompt p: source: Must be one of: code, admin"),
         ("prompts", prompt(source=["admin"]), "prompt p: source: Must be one of"),
         ("prompts", prompt(name="code_review"), "prompt code_review: source: Here its source is 'code'"),
         ("prompts", prompt(source="code"), "prompt p: source: Unknown to this installation: install the app"),

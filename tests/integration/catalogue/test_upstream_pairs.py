@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import pytest
 
-from mcp_app import Context, ToolError
+from mcp_app import Context, Link, ToolError
 from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.catalogue.snapshots.view import CatalogueView
-from mcp_app.catalogue.sources.upstream import known
+from mcp_app.catalogue.sources.upstream import addresses, known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.models import Upstream
 from mcp_app.protocol.versions import SERVED, V2025_06_18, V2025_11_25, V2026_07_28
@@ -22,7 +22,7 @@ from mcp_app.testing import Client
 from mcp_app.testing.answers import RequestError
 from mcp_app.upstreams import client, health, open_calls, sessions
 from tests.servers.asgi_site import served
-from tests.unit.catalogue.entries import tool_entry
+from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
 from tests.unit.transports.streamable_http.asgi import LOOPBACK, Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -81,6 +81,34 @@ class Apart:
         return CatalogueView(self._catalogue, permissions, self.server)
 
 
+async def welcome(ctx: Context, name: str) -> list[Any]:
+    """Write a welcome."""
+    mood = await ctx.aelicit("Mood?", str) if ctx.client.can("elicitation_form") else None
+    link = {"type": "resource_link", "uri": "notes://all", "name": "all"}
+    return [f"Welcome {name}" + (f", {mood.value}" if mood else ""), link]
+
+
+def all_notes() -> str:
+    """List the notes."""
+    return "one, two"
+
+
+def passwords() -> str:
+    """Show a file of the server."""
+    return "root:x"
+
+
+def note(number: str) -> str:
+    """Read a note."""
+    return f"note {number}"
+
+
+async def linked() -> list[Link]:
+    """Link what is published, what is not, and what belongs to the web."""
+    uris = ("notes://all", "notes://3", "file:///etc/passwd", "secret://key", "https://example.com/")
+    return [Link(uri, "x") for uri in uris]
+
+
 ASKING: list[Any] = [greet, together, consent, think, folders]
 
 
@@ -107,9 +135,20 @@ class Behind:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        functions: list[Any] = [steps, failing, *ASKING]
+        functions: list[Any] = [steps, failing, linked, *ASKING]
         entries = [tool_entry(each, number) for number, each in enumerate(functions, 1)]
-        catalogue = Catalogue(revision=5, revisions=dict.fromkeys(KINDS, 5), tools=entries)
+        numbers = {"number": ["1", "12", "3"]}
+        catalogue = Catalogue(
+            revision=5,
+            revisions=dict.fromkeys(KINDS, 5),
+            tools=entries,
+            prompts=[prompt_entry(welcome, completions={"name": ["Ada", "Bob"]})],
+            resources=[
+                resource_entry(all_notes, "notes://all"),
+                resource_entry(passwords, "file:///etc/passwd", 2),
+            ],
+            templates=[resource_entry(note, "notes://{number}", completions=numbers)],
+        )
         async with AsyncExitStack() as stack:
             for version in SERVED:
                 streams = Streams.in_memory()
@@ -134,7 +173,14 @@ def fresh(settings: Any) -> Iterator[None]:
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
     yield
     kept: Any
-    for kept in (sessions._kept, sessions._legacy_until, client._breakers, health._reported, known._kept):
+    for kept in (
+        sessions._kept,
+        sessions._legacy_until,
+        client._breakers,
+        health._reported,
+        known._kept,
+        addresses._kept,
+    ):
         kept.clear()
     assert not open_calls._parked
 
@@ -146,7 +192,7 @@ def test_call_passes_between_each_pair_of_revisions(behind: Behind, theirs: str)
     refreshing.refresh(upstream=row, actor=None)
     row = Upstream.objects.get()
     assert row.version == theirs
-    done = importing.import_tools(upstream=row, tools=["steps", "failing"], actor=None, publish=True)
+    done = importing.import_items(upstream=row, keys=["steps", "failing"], actor=None, publish=True)
     assert done.published == ["other_steps", "other_failing"]
     for ours in SERVED:
         reports: list[Any] = []
@@ -168,7 +214,7 @@ def add(behind: Behind, theirs: str, *tools: str, **values: Any) -> Upstream:
     row = storing.save_upstream(actor=None, name="other", url=behind.urls[theirs], **values)
     refreshing.refresh(upstream=row, actor=None)
     row = Upstream.objects.get()
-    done = importing.import_tools(upstream=row, tools=tools, actor=None, publish=True)
+    done = importing.import_items(upstream=row, keys=tools, actor=None, publish=True)
     assert done.skipped == {}
     return row
 
@@ -222,3 +268,75 @@ def test_declined_question_is_declined_at_the_server(behind: Behind, theirs: str
     for tool in ("think", "folders"):
         told = asyncio.run(ask(ours, tool, elicit={}, sample="Because.", roots=["file:///a"]))
         assert "did not declare" in told, tool
+
+
+CONTENTS = (
+    "linked", "prompt welcome", "resource notes://all", "resource file:///etc/passwd",
+    "template notes://{number}",
+)  # fmt: skip
+HIDDEN = "up+other:file:///etc/passwd"
+
+
+@pytest.mark.requirement("INT-63")
+@pytest.mark.parametrize("theirs", SERVED)
+def test_prompts_and_resources_pass_between_each_pair_of_revisions(behind: Behind, theirs: str) -> None:
+    add(behind, theirs, *CONTENTS)
+    for ours in SERVED:
+        asyncio.run(use_contents(ours, asks=min(ours, theirs) >= V2025_06_18))
+
+
+async def use_contents(version: str, *, asks: bool) -> None:
+    async with Client(stored=True, version=version, elicit={"value": "happy"}) as ours:
+        assert [each["name"] for each in await ours.list_prompts()] == ["other_welcome"]
+        assert [each["uri"] for each in await ours.list_resources()] == ["notes://all", HIDDEN]
+        assert [each["uriTemplate"] for each in await ours.list_templates()] == ["notes://{number}"]
+        (text, _) = (await ours.get_prompt("other_welcome", {"name": "Ada"}))["messages"]
+        assert text["content"]["text"] == ("Welcome Ada, happy" if asks else "Welcome Ada")
+        for uri, found in {"notes://all": "one, two", HIDDEN: "root:x", "notes://12": "note 12"}.items():
+            (contents,) = await ours.read_resource(uri)
+            assert (contents["uri"], contents["text"]) == (uri, found)
+        with pytest.raises(RequestError):
+            await ours.read_resource("secret://key")
+
+
+@pytest.mark.parametrize("theirs", [V2025_11_25, V2026_07_28])
+def test_completion_is_asked_at_the_server(behind: Behind, theirs: str) -> None:
+    add(behind, theirs, *CONTENTS)
+
+    async def run() -> tuple[list[str], list[str]]:
+        async with Client(stored=True) as ours:
+            prompt = {"type": "ref/prompt", "name": "other_welcome"}
+            template = {"type": "ref/resource", "uri": "notes://{number}"}
+            return (
+                await ours.complete(prompt, "name", "A"),
+                await ours.complete(template, "number", "1"),
+            )
+
+    assert asyncio.run(run()) == (["Ada"], ["1", "12"])
+
+
+def test_links_lead_to_the_resources_of_their_server(behind: Behind) -> None:
+    """URIs of two servers never collide, and those that are not published belong to their server."""
+    first = add(behind, V2026_07_28, *CONTENTS)
+    second = storing.save_upstream(actor=None, name="se_cond", url=behind.urls[V2025_11_25])
+    refreshing.refresh(upstream=second, actor=None)
+    second.refresh_from_db()
+    done = importing.import_items(upstream=second, keys=CONTENTS, actor=None, publish=True)
+    assert done.published == [
+        "se_cond_linked", "se_cond_welcome", "up+se.cond:notes://all", "up+se.cond:file:///etc/passwd",
+        "up+se.cond:notes://{number}",
+    ]  # fmt: skip
+
+    async def links(tool: str) -> list[str]:
+        async with Client(stored=True) as ours:
+            content = (await ours.call_tool(tool))["content"]
+            return [each["uri"] for each in content]
+
+    assert asyncio.run(links("other_linked")) == [
+        "notes://all", "notes://3", HIDDEN, "up+other:secret://key", "https://example.com/",
+    ]  # fmt: skip
+    assert asyncio.run(links("se_cond_linked")) == [
+        "up+se.cond:notes://all", "up+se.cond:notes://3", "up+se.cond:file:///etc/passwd",
+        "up+se.cond:secret://key", "https://example.com/",
+    ]  # fmt: skip
+    assert storing.delete_upstream(upstream=first, actor=None) == len(CONTENTS)

@@ -46,7 +46,7 @@ def _add(url: str, values: dict[str, Any]) -> None:
     row = storing.save_upstream(actor=None, name="other", url=url, era="legacy", **values)
     Upstream.objects.filter(pk=row.pk).update(listed=storing.packed({"tools": [TOOL]}))
     row.refresh_from_db()
-    assert importing.import_tools(upstream=row, tools=["ask"], actor=None, publish=True).published
+    assert importing.import_items(upstream=row, keys=["ask"], actor=None, publish=True).published
 
 
 async def called(**options: Any) -> str:

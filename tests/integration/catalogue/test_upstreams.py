@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.core.exceptions import PermissionDenied, ValidationError
 
 from mcp_app.catalogue.changes import drafts, services
@@ -14,15 +15,17 @@ from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.upstream import definitions, known
-from mcp_app.catalogue.sources.upstream.calls import result_of
+from mcp_app.catalogue.sources.upstream.kinds import TOOLS, Item
+from mcp_app.catalogue.sources.upstream.results import tool_result
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
-from mcp_app.catalogue.upstreams.tools import changes_of, drafts_of, tools_of
+from mcp_app.catalogue.upstreams.entries import changes_of, drafts_of, tools_of
 from mcp_app.credentials import services as credentials
 from mcp_app.database import clock
-from mcp_app.models import AuditEvent, Draft, Tool, Upstream
+from mcp_app.models import AuditEvent, Draft, Prompt, Tool, Upstream
 from mcp_app.protocol.client.faults import UpstreamFault
 from mcp_app.protocol.versions import SERVED
 from mcp_app.testing import Client, call_tool
+from mcp_app.testing.answers import RequestError
 from mcp_app.upstreams import client, health, sessions
 from tests.integration.catalogue.transfers import bring, exported
 from tests.servers.sdk_server import SdkServer, sdk_server
@@ -56,7 +59,7 @@ def crm(site: SdkServer) -> Upstream:
 
 
 def publish(crm: Upstream, *tools: str) -> dict[str, Tool]:
-    done = importing.import_tools(upstream=crm, tools=tools, actor=None, publish=True)
+    done = importing.import_items(upstream=crm, keys=tools, actor=None, publish=True)
     assert done.skipped == {}
     return tools_of(crm)
 
@@ -70,20 +73,19 @@ def call(name: str, arguments: dict[str, Any] | None = None, **options: Any) -> 
     return str(result["content"][0]["text"])
 
 
+def pin(definition: Any) -> str:
+    return definitions.pin(Item(TOOLS, definition))
+
+
 # Import.
 
 
 def test_listing_is_stored_and_shown_to_administrators_only(crm: Upstream) -> None:
     assert (crm.title, crm.prefix, crm.version) == ("CRM", "crm", SERVED[0])
-    assert [*refreshing.listed_tools(crm)] == [
-        "search",
-        "steps",
-        "counter",
-        "wait",
-        "failing",
-        "echo.secret",
-        "greet",
-    ]
+    assert [*refreshing.listed_items(crm)] == [
+        "search", "steps", "counter", "wait", "failing", "echo.secret", "greet", "prompt welcome",
+        "resource notes://all",
+    ]  # fmt: skip
     assert refreshing.instructions_of(crm) == "Search before you answer."
     assert not Tool.objects.filter(name__startswith="crm").exists()
     assert [*AuditEvent.objects.filter(object_key="crm").values_list("action", flat=True)] == [
@@ -93,19 +95,20 @@ def test_listing_is_stored_and_shown_to_administrators_only(crm: Upstream) -> No
 
 
 def test_tools_become_drafts_and_are_published_together(crm: Upstream) -> None:
-    done = importing.import_tools(upstream=crm, tools=["search", "echo.secret", "absent"], actor=None)
+    done = importing.import_items(upstream=crm, keys=["search", "echo.secret", "absent"], actor=None)
     assert (done.drafts, done.skipped) == (["crm_search", "crm_echo_secret"], {"absent": importing.NO_SUCH})
     assert not Tool.objects.filter(name="crm_search").exists()
     assert importing.publish_pending(upstream=crm, actor=None)
     row = tools_of(crm)["search"]
     assert (row.name, row.description, row.source) == ("crm_search", "Search customers.", "upstream")
     assert drafts_of(crm) == {}
-    second = importing.import_tools(upstream=crm, tools=["search"], actor=None)
+    second = importing.import_items(upstream=crm, keys=["search"], actor=None)
     assert second.skipped == {"search": importing.THERE}
 
 
 def test_names_stay_within_the_limit_of_clients() -> None:
-    names = definitions.names_of({"x" * 100: {}, "a.b": {}, "a-b": {}}, "p" * 31)
+    items = {name: Item(TOOLS, {"name": name}) for name in ("x" * 100, "a.b", "a-b")}
+    names = definitions.names_of(items, "crm", "p" * 31)
     assert all(len(name) <= 64 for name in names.values())
     assert len({*names.values()}) == 3
 
@@ -117,7 +120,7 @@ def test_publishing_needs_its_permissions(crm: Upstream, django_user_model: Any)
             kind=Tool, actor=someone, source=importing.UPSTREAM, name="x",
             request={"upstream": "crm", "tool": "search", "definition": "0"}, input_schema={"type": "object"},
         )  # fmt: skip
-    importing.import_tools(upstream=crm, tools=["search"], actor=None)
+    importing.import_items(upstream=crm, keys=["search"], actor=None)
     with pytest.raises(PermissionDenied):
         importing.publish_pending(upstream=crm, actor=someone)
 
@@ -128,7 +131,7 @@ def test_collision_names_both_owners(crm: Upstream) -> None:
     refreshing.refresh(upstream=other, actor=None)
     publish(crm, "search")
     other.refresh_from_db()
-    done = importing.import_tools(upstream=other, tools=["search"], actor=None, publish=True)
+    done = importing.import_items(upstream=other, keys=["search"], actor=None, publish=True)
     (reason,) = done.skipped.values()
     assert "'crm'" in reason
     assert "'other'" in reason
@@ -137,8 +140,8 @@ def test_collision_names_both_owners(crm: Upstream) -> None:
 
 def test_collision_with_code_is_refused_and_code_stays(crm: Upstream) -> None:
     mirror()
-    done = importing.import_tools(
-        upstream=crm, tools=["search"], names={"search": "add"}, actor=None, publish=True
+    done = importing.import_items(
+        upstream=crm, keys=["search"], names={"search": "add"}, actor=None, publish=True
     )
     assert "'code'" in done.skipped["search"]
     assert source_of(Tool.objects.get(name="add")).label == "code"
@@ -281,7 +284,7 @@ def test_disabled_server_refuses_calls_and_keeps_its_tools(crm: Upstream) -> Non
 
 def test_deleted_server_takes_its_tools_along(crm: Upstream) -> None:
     publish(crm, "search")
-    importing.import_tools(upstream=crm, tools=["steps"], actor=None)
+    importing.import_items(upstream=crm, keys=["steps"], actor=None)
     assert storing.delete_upstream(upstream=crm, actor=None) == 1
     assert not Tool.objects.filter(name__startswith="crm").exists()
     assert not Draft.objects.exists()
@@ -338,13 +341,49 @@ def test_breaking_change_refuses_calls_until_it_is_published(crm: Upstream, site
     site.replace("search", other_search)
     assert again(crm).drafts == ["crm_search"]
     text = call("crm_search", {"query": "tea"})
-    assert refreshing.BREAKING in text
+    assert refreshing.BREAKING.format("tool") in text
     assert source_of(row).warnings(row)["request"]
     importing.publish_pending(upstream=crm, actor=None)
     assert call("crm_search", {"text": "tea"}) == "tea"
     row.refresh_from_db()
     assert identity_of(row) != before
     assert source_of(row).warnings(row) == {}
+
+
+def other_welcome(name: str, tone: str) -> str:
+    """Write a welcome."""
+    return f"{tone} {name}"
+
+
+@pytest.mark.requirement("INT-67")
+def test_prompt_with_a_new_argument_is_refused_until_it_is_published(crm: Upstream, site: SdkServer) -> None:
+    importing.import_items(upstream=crm, keys=["prompt welcome"], actor=None, publish=True)
+
+    async def get(**arguments: str) -> str:
+        async with Client(stored=True) as ours:
+            (message,) = (await ours.get_prompt("crm_welcome", arguments))["messages"]
+            return str(message["content"]["text"])
+
+    assert asyncio.run(get(name="Ada")) == "Welcome Ada"
+    site.replace_prompt("welcome", other_welcome)
+    assert again(crm).drafts == ["crm_welcome"]
+    with pytest.raises(RequestError, match="has changed the arguments of this prompt"):
+        asyncio.run(get(name="Ada"))
+    assert importing.publish_pending(upstream=crm, actor=None)
+    assert asyncio.run(get(name="Ada", tone="Kindly")) == "Kindly Ada"
+
+
+def test_users_import_and_delete_kinds_that_they_may(crm: Upstream, django_user_model: Any) -> None:
+    user = django_user_model.objects.create_user("tools-only")
+    names = ("add_tool", "delete_tool", "change_upstream", "delete_upstream")
+    user.user_permissions.set(Permission.objects.filter(codename__in=names))
+    keys = ["search", "prompt welcome", "resource notes://all"]
+    done = importing.import_items(upstream=crm, keys=keys, actor=user)
+    assert (done.drafts, [*done.skipped]) == (["crm_search"], keys[1:])
+    importing.import_items(upstream=crm, keys=keys[1:], actor=None, publish=True)
+    with pytest.raises(PermissionDenied):
+        storing.delete_upstream(upstream=crm, actor=user)
+    assert Prompt.objects.filter(name="crm_welcome").exists()
 
 
 def test_later_change_replaces_the_draft_of_an_earlier_one(crm: Upstream, site: SdkServer) -> None:
@@ -370,7 +409,7 @@ def test_tool_that_is_gone_stays_listed_and_refuses_calls(crm: Upstream, site: S
     publish(crm, "search")
     site.mcp.remove_tool("search")
     assert again(crm).gone == ["crm_search"]
-    assert refreshing.GONE in call("crm_search", {"query": "x"})
+    assert refreshing.GONE.format("tool") in call("crm_search", {"query": "x"})
     site.mcp.add_tool(site.search, name="search")
     again(crm)
     assert call("crm_search", {"query": "x"}) == "10 of x"
@@ -381,7 +420,7 @@ def test_failed_refresh_changes_nothing(crm: Upstream) -> None:
     crm.refresh_from_db()
     with pytest.raises(UpstreamFault):
         again(crm)
-    assert [*refreshing.listed_tools(Upstream.objects.get(pk=crm.pk))] == [*refreshing.listed_tools(crm)]
+    assert [*refreshing.listed_items(Upstream.objects.get(pk=crm.pk))] == [*refreshing.listed_items(crm)]
 
 
 ITEM = {
@@ -408,8 +447,8 @@ ITEM = {
 )
 def test_pin_covers_what_is_used(change: dict[str, Any], differs: bool) -> None:
     reordered = dict(reversed(ITEM.items()))
-    assert definitions.pin(reordered) == definitions.pin(ITEM)
-    assert (definitions.pin({**ITEM, **change}) != definitions.pin(ITEM)) is differs
+    assert pin(reordered) == pin(ITEM)
+    assert (pin({**ITEM, **change}) != pin(ITEM)) is differs
 
 
 def schema(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
@@ -457,12 +496,12 @@ def test_change_of_arguments_breaks_unless_old_calls_fit(new: Any, breaking: boo
 )
 def test_invalid_content_is_refused(content: Any) -> None:
     with pytest.raises(UpstreamFault):
-        result_of({"content": content})
+        tool_result({"content": content}, str)
 
 
 def test_reserved_meta_of_a_server_is_dropped() -> None:
     meta = {"example.com/x": 1, "io.modelcontextprotocol/serverInfo": {}, "django-mcp/refusal": "x", "!": 1}
-    assert result_of({"content": [], "_meta": meta}).meta == {"example.com/x": 1}
+    assert tool_result({"content": [], "_meta": meta}, str).meta == {"example.com/x": 1}
 
 
 # Files.

@@ -21,7 +21,7 @@ from mcp_app.catalogue.changes.services import (
 from mcp_app.catalogue.documents import storing
 from mcp_app.catalogue.documents.importing import import_operations
 from mcp_app.catalogue.sources.http.source import HTTP
-from mcp_app.catalogue.upstreams.importing import import_tools
+from mcp_app.catalogue.upstreams.importing import import_items
 from mcp_app.catalogue.upstreams.storing import packed as packed_tools
 from mcp_app.catalogue.upstreams.storing import save_upstream
 from mcp_app.credentials.services import save_credential
@@ -124,7 +124,7 @@ def _upstream() -> Upstream:
     listed = [{"name": name, "inputSchema": {"type": "object"}} for name in ("first", "second")]
     row.listed = packed_tools({"tools": listed})
     row.save()
-    import_tools(upstream=row, tools=["second"], actor=None)
+    import_items(upstream=row, keys=["second"], actor=None)
     return row
 
 

@@ -25,7 +25,7 @@ CODE_TOOL: dict[str, Any] = {
 def test_each_kind_and_stored_name_has_one_source(kind: type[Any], stored: str) -> None:
     found = [source for source in SOURCES if source.stored == stored and kind in source.kinds]
     # Requests become tools only.
-    if stored in (StoredSource.HTTP, StoredSource.UPSTREAM) and kind is not Tool:
+    if stored == StoredSource.HTTP and kind is not Tool:
         assert not found
         return
     assert found == [named(kind, stored)]
@@ -43,7 +43,8 @@ def test_own_fields_of_admin_source_start_with_key(kind: type[Any]) -> None:
 
 
 def test_admin_source_cannot_edit_resource_templates() -> None:
-    assert makers(ResourceTemplate) == []
+    assert [source.stored for source in makers(ResourceTemplate)] == ["upstream"]
+    assert made_here(ResourceTemplate).own_fields == {}
 
 
 def test_tool_identities_are_stable_across_versions() -> None:

@@ -1,32 +1,30 @@
-"""Calls of tools of other servers: the session, messages of the server, and a checked result."""
+"""Requests for entries of other servers: tools, prompts, resources and completion, with checked results."""
 
 from __future__ import annotations
 
-import base64
-import binascii
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError, ToolResult
+from mcp_app.catalogue.sources.upstream import addresses, results
 from mcp_app.catalogue.sources.upstream.conversation import Conversation
+from mcp_app.catalogue.sources.upstream.kinds import PROMPTS
 from mcp_app.catalogue.sources.upstream.known import KnownUpstream, known
 from mcp_app.catalogue.sources.upstream.plan import UpstreamPlan
 from mcp_app.catalogue.sources.upstream.session_keys import capabilities
 from mcp_app.protocol.capabilities import ClientCapabilities
-from mcp_app.protocol.client.faults import Kind, UpstreamFault
-from mcp_app.protocol.errors import McpError, MissingCapability
+from mcp_app.protocol.client.faults import UpstreamFault
+from mcp_app.protocol.client.outgoing import Headers
+from mcp_app.protocol.errors import McpError, MissingCapability, ResourceNotFound
 from mcp_app.protocol.http.param_headers import ParamHeader, sent
-from mcp_app.protocol.messages.meta import is_reserved_key, is_valid_key
+from mcp_app.upstreams import client
+from mcp_app.upstreams.caller import Caller
 
-_OWN_META: Final = "django-mcp/"
-# The members of each kind of block, by whether a block needs them.
-_BLOCKS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    "text": (("text",), ()),
-    "image": (("data", "mimeType"), ()),
-    "audio": (("data", "mimeType"), ()),
-    "resource_link": (("uri", "name"), ("title", "description", "mimeType")),
-}
+COMPLETION_SECONDS: Final = 5.0
+
+log = logging.getLogger("mcp.upstream")
 
 
 async def called(
@@ -41,19 +39,59 @@ async def called(
 
     ``seconds`` is the timeout of the tool itself. ``repeated`` are arguments that are sent as headers too.
     """
-    found = await known(plan.upstream)
-    if found is None:
-        raise ToolError(f"There is no upstream server {plan.upstream!r}: an administrator removed it.")
-    if objection := found.objection(plan.tool, plan.definition):
-        raise ToolError(f"The server {plan.upstream} {objection}")
-
-    talk = Conversation(
-        found, context, seconds=seconds or found.server.seconds, headers=sent(repeated, arguments)
-    )
+    params = {"name": plan.item, "arguments": dict(arguments)}
+    headers = sent(repeated, arguments)
+    found = await _allowed(plan)
     try:
-        return result_of(await talk.result("tools/call", {"name": plan.tool, "arguments": dict(arguments)}))
+        result = await _asked(found, "tools/call", params, context, seconds=seconds, headers=headers)
+        return results.tool_result(result, (await addresses.of(plan.upstream)).here)
     except UpstreamFault as fault:
         raise error_of(fault, found) from None
+
+
+async def prompted(plan: UpstreamPlan, arguments: Mapping[str, str], context: Any) -> dict[str, Any]:
+    """Return the messages of a prompt for the caller of ``context``. Raise ToolError."""
+    found, params = await _allowed(plan), {"name": plan.item, "arguments": dict(arguments)}
+    try:
+        result = await _asked(found, "prompts/get", params, context)
+        return results.prompt_result(result, (await addresses.of(plan.upstream)).here)
+    except UpstreamFault as fault:
+        raise error_of(fault, found) from None
+
+
+async def fetched(plan: UpstreamPlan, uri: str, context: Any) -> list[dict[str, Any]]:
+    """Return the contents of a resource for the caller of ``context``.
+
+    Raise ToolError, and FileNotFoundError for a resource that the server does not have.
+    """
+    found = await _allowed(plan)
+    try:
+        result = await _asked(found, "resources/read", {"uri": uri}, context)
+        return results.contents(result, (await addresses.of(plan.upstream)).here)
+    except UpstreamFault as fault:
+        if fault.code == ResourceNotFound.code:
+            raise FileNotFoundError(uri) from None
+        raise error_of(fault, found) from None
+
+
+async def completed(plan: UpstreamPlan, argument: str, value: str, others: Mapping[str, str]) -> list[str]:
+    """Return values that begin an argument of a prompt or template, or [] if the server has none.
+
+    All clients share a session for this, because a completion belongs to no call.
+    """
+    kind = {"type": "ref/prompt", "name": plan.item}
+    ref = kind if plan.kind is PROMPTS else {"type": "ref/resource", "uri": plan.item}
+    params: dict[str, Any] = {"ref": ref, "argument": {"name": argument, "value": value}}
+    if others:
+        params["context"] = {"arguments": dict(others)}
+    try:
+        found = await _allowed(plan)
+        return results.values(
+            await client.completion(found.server, Caller("completion"), params, COMPLETION_SECONDS)
+        )
+    except (ToolError, UpstreamFault) as error:
+        log.info("The server %s completed nothing: %s", plan.upstream, error)
+        return []
 
 
 def error_of(fault: UpstreamFault, found: KnownUpstream) -> ToolError:
@@ -70,71 +108,24 @@ def error_of(fault: UpstreamFault, found: KnownUpstream) -> ToolError:
     return ToolError(text)
 
 
-def result_of(result: Mapping[str, Any]) -> ToolResult:
-    """Return a result with known members only. Raise UpstreamFault if it is not valid."""
-    content = result.get("content", [])
-    if not isinstance(content, list):
-        raise _invalid("a result without a list of content")
-    meta = result.get("_meta")
-    return ToolResult(
-        content=[_block(block) for block in content],
-        structured=result.get("structuredContent"),
-        is_error=result.get("isError") is True,
-        meta=_foreign(meta) if isinstance(meta, dict) else None,
-    )
+async def _allowed(plan: UpstreamPlan) -> KnownUpstream:
+    """Return the server of an entry. Raise ToolError while the entry is refused."""
+    found = await known(plan.upstream)
+    if found is None:
+        raise ToolError(f"There is no upstream server {plan.upstream!r}: an administrator removed it.")
+    if objection := found.objection(plan.key, plan.definition):
+        raise ToolError(f"The server {plan.upstream} {objection}")
+    return found
 
 
-def _block(block: Any) -> dict[str, Any]:
-    kind = str(block.get("type")) if isinstance(block, dict) else "none"
-    found: dict[str, Any]
-    if kind == "resource":
-        found = {"resource": _contents(block.get("resource"))}
-    elif kind in _BLOCKS:
-        needed, optional = _BLOCKS[kind]
-        found = {name: _text(block, name) for name in needed}
-        found |= {name: _text(block, name) for name in optional if name in block}
-        if kind == "resource_link" and type(block.get("size")) is int:
-            found["size"] = block["size"]
-    else:
-        raise _invalid(f"content of the unknown type {kind[:40]!r}")
-    for name in ("annotations", "_meta"):
-        if isinstance(block.get(name), dict):
-            found[name] = block[name]
-    return {"type": kind, **found}
-
-
-def _contents(found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise _invalid("an embedded resource without contents")
-    contents = {"uri": _text(found, "uri")}
-    if "mimeType" in found:
-        contents["mimeType"] = _text(found, "mimeType")
-    if "blob" in found:
-        contents["blob"] = _text(found, "blob")
-        try:
-            base64.b64decode(contents["blob"], validate=True)
-        except binascii.Error:
-            raise _invalid("a resource that is not base64") from None
-    else:
-        contents["text"] = _text(found, "text")
-    return contents
-
-
-def _text(found: Mapping[str, Any], name: str) -> str:
-    value = found.get(name)
-    if not isinstance(value, str):
-        raise _invalid(f"content without the text {name!r}")
-    return value
-
-
-def _foreign(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that neither the protocol nor this server defines."""
-    return {
-        name: value
-        for name, value in meta.items()
-        if is_valid_key(name) and not is_reserved_key(name) and not name.startswith(_OWN_META)
-    }
-
-
-def _invalid(what: str) -> UpstreamFault:
-    return UpstreamFault(Kind.INVALID, f"answered with {what}.")
+async def _asked(
+    found: KnownUpstream,
+    method: str,
+    params: Mapping[str, Any],
+    context: Any,
+    *,
+    seconds: float | None = None,
+    headers: Headers = (),
+) -> dict[str, Any]:
+    talk = Conversation(found, context, seconds=seconds or found.server.seconds, headers=headers)
+    return await talk.result(method, params)

@@ -1,4 +1,4 @@
-"""Definitions of tools as another server lists them: their values here, their digest, and their changes."""
+"""Definitions as another server lists them: their values here, their digest, and their changes."""
 
 from __future__ import annotations
 
@@ -8,38 +8,37 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_app.catalogue.sources.checking import UnfitError
+from mcp_app.catalogue.sources.content.checks import MAX_ARGUMENTS
 from mcp_app.catalogue.sources.http.openapi.names import tool_names
 from mcp_app.catalogue.sources.tool_checks import HINTS, check_output
+from mcp_app.catalogue.sources.upstream.addresses import proposed
+from mcp_app.catalogue.sources.upstream.kinds import KINDS, PROMPTS, TOOLS, Item
 from mcp_app.protocol.messages.icons import check_icon
 
-MAX_TOOL_NAME: Final = 256
 TEXTS: Final = ("title", "description", "icons")
-# The members that an approval covers. All others of a definition are not used.
-_PINNED: Final = (
-    "name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons",
-)  # fmt: skip
 _DOMAIN: Final = "mcp-tool-definition\0"
 # Keywords that change no decision about arguments.
 _WORDS: Final = frozenset(("title", "description", "default", "examples", "$comment", "deprecated"))
 
 
-def is_usable(item: Mapping[str, Any]) -> bool:
-    """Return True for a definition that names a tool with an input schema."""
-    name = item.get("name")
-    return (
-        isinstance(name, str) and 0 < len(name) <= MAX_TOOL_NAME and isinstance(item.get("inputSchema"), dict)
-    )
+def names_of(items: Mapping[str, Item], upstream: str, prefix: str) -> dict[str, str]:
+    """Return the name or URI of each item here by its key (INT-24)."""
+    found: dict[str, str] = {}
+    for kind in KINDS:
+        listed = {item.name: key for key, item in items.items() if item.kind is kind}
+        if kind.key == "name":
+            names = tool_names({name: {"operationId": name} for name in listed}, prefix)
+        else:
+            names = proposed(upstream, listed)
+        found |= {listed[name]: here for name, here in names.items()}
+    return found
 
 
-def names_of(items: Mapping[str, Mapping[str, Any]], prefix: str) -> dict[str, str]:
-    """Return the name of each tool here by its name at the server (INT-24)."""
-    return tool_names({name: {"operationId": name} for name in items}, prefix)
-
-
-def pin(item: Mapping[str, Any]) -> str:
+def pin(item: Item) -> str:
     """Return the digest of a definition, independent of the order of members (INT-67)."""
-    meta = item.get("_meta")
-    found = {name: item[name] for name in _PINNED if name in item}
+    definition = item.definition
+    meta = definition.get("_meta")
+    found = {name: definition[name] for name in item.kind.pinned if name in definition}
     if isinstance(meta, dict) and "ui" in meta:
         found["_meta.ui"] = meta["ui"]
     return hashlib.sha256(_DOMAIN.encode() + _canonical(found)).hexdigest()
@@ -50,23 +49,70 @@ def digest(value: Any) -> str:
     return hashlib.sha256(_canonical(value)).hexdigest()[:16]
 
 
-def values_of(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a tool for a definition. Parts that cannot be announced are left out."""
-    given = item.get("annotations")
-    told = given if isinstance(given, dict) else {}
-    hints = {name: value for name, value in told.items() if name in HINTS and type(value) is bool}
-    title = _text(item.get("title")) or _text(told.get("title"))
-    output = item.get("outputSchema")
-    return {
-        "title": title[:200],
-        "description": _text(item.get("description")),
-        "icons": _icons(item.get("icons")),
-        "input_schema": item["inputSchema"],
-        "output_schema": output if _is_announced(output) else None,
-        "annotations": {
-            name: value for name, value in hints.items() if name in HINTS and type(value) is bool
-        },
+def values_of(item: Item) -> dict[str, Any]:
+    """Return the columns of an entry for a definition. Parts that cannot be announced are left out."""
+    definition = item.definition
+    values: dict[str, Any] = {
+        "title": _text(definition.get("title"))[:200],
+        "description": _text(definition.get("description")),
+        "icons": _icons(definition.get("icons")),
     }
+    if item.kind is TOOLS:
+        return {**values, **_of_tool(definition, values["title"])}
+    if item.kind is PROMPTS:
+        return {**values, "arguments": _arguments(definition.get("arguments"))}
+    return {
+        **values,
+        "mime_type": _text(definition.get("mimeType"))[:120],
+        "annotations": _annotations(definition.get("annotations")),
+    }
+
+
+def _of_tool(definition: Mapping[str, Any], title: str) -> dict[str, Any]:
+    given = definition.get("annotations")
+    told = given if isinstance(given, dict) else {}
+    output = definition.get("outputSchema")
+    return {
+        "title": title or _text(told.get("title"))[:200],
+        "input_schema": definition["inputSchema"],
+        "output_schema": output if _is_announced(output) else None,
+        "annotations": {name: value for name, value in told.items() if name in HINTS and type(value) is bool},
+    }
+
+
+def _arguments(found: Any) -> list[dict[str, Any]]:
+    arguments: dict[str, dict[str, Any]] = {}
+    for each in found[:MAX_ARGUMENTS] if isinstance(found, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("name"), str) and 0 < len(each["name"]) <= 128:
+            texts = {name: each[name] for name in ("name", "title", "description") if _text(each.get(name))}
+            arguments[each["name"]] = {**texts, "required": each.get("required") is True}
+    return list(arguments.values())
+
+
+def _annotations(found: Any) -> dict[str, Any]:
+    """Return the hints of a resource whose values clients understand."""
+    told = found if isinstance(found, dict) else {}
+    audience, priority = told.get("audience"), told.get("priority")
+    known: dict[str, Any] = {}
+    if isinstance(audience, list) and all(role in ("user", "assistant") for role in audience):
+        known["audience"] = audience
+    if isinstance(priority, int | float) and not isinstance(priority, bool) and 0 <= priority <= 1:
+        known["priority"] = priority
+    if _text(told.get("lastModified")):
+        known["lastModified"] = told["lastModified"]
+    return known
+
+
+def breaks_entry(row: Any, item: Item) -> bool:
+    """Return True unless requests made by a published entry certainly fit the listed definition."""
+    if item.kind is TOOLS:
+        return breaks(row.input_schema, item.definition["inputSchema"])
+    if item.kind is not PROMPTS:
+        return False
+    before = {each["name"]: each for each in row.arguments}
+    after = {each["name"]: each for each in _arguments(item.definition.get("arguments"))}
+    added = [each for name, each in after.items() if name not in before or not before[name].get("required")]
+    return not before.keys() <= after.keys() or any(each["required"] for each in added)
 
 
 def breaks(old: Any, new: Any) -> bool:

@@ -18,7 +18,7 @@ _kept: dict[str, KnownUpstream] = {}
 
 @dataclass(frozen=True, slots=True)
 class KnownUpstream:
-    """The settings of a server, and the tools whose calls are refused, with digest and reason."""
+    """The settings of a server, and the items that are refused, with digest and reason."""
 
     server: UpstreamServer
     isolation: str
@@ -28,11 +28,11 @@ class KnownUpstream:
     roots: bool
     read_at: float
 
-    def objection(self, tool: str, definition: str) -> str:
-        """Return the reason why a tool with an approved definition is not called now, or ""."""
+    def objection(self, key: str, definition: str) -> str:
+        """Return the reason why an item with an approved definition is not used now, or ""."""
         if not self.enabled:
             return "is disabled."
-        newest, reason = self.held.get(tool) or ("", "")
+        newest, reason = self.held.get(key) or ("", "")
         return str(reason) if reason and newest != definition else ""
 
 

@@ -1,4 +1,4 @@
-"""The stored request of a tool of another server: the server, its tool, and the approved definition."""
+"""The stored request of an entry of another server: the server, its item, and the approved definition."""
 
 from __future__ import annotations
 
@@ -7,26 +7,37 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.sources.upstream.kinds import TOOLS, ItemKind, key_of
 
 # "parts" has a digest of each text as the server had it, so that an administrator's words are recognized.
-MEMBERS: Final = frozenset(("upstream", "tool", "definition", "parts"))
+_COMMON: Final = frozenset(("upstream", "definition", "parts"))
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamPlan:
-    """``definition`` is the digest of the server's definition that an administrator has published."""
+    """``item`` is the name or URI at the server.
 
+    ``definition`` is the digest of the server's definition that an administrator has published.
+    """
+
+    kind: ItemKind
     upstream: str
-    tool: str
+    item: str
     definition: str
 
+    @property
+    def key(self) -> str:
+        """The key of the item among all items of its server."""
+        return key_of(self.kind, self.item)
+
     @classmethod
-    def read(cls, stored: Any) -> UpstreamPlan:
+    def read(cls, stored: Any, kind: ItemKind = TOOLS) -> UpstreamPlan:
         """Return a stored plan. Raise DefinitionError."""
-        if not isinstance(stored, Mapping) or stored.keys() - MEMBERS:
-            raise DefinitionError(f"The request has the members {', '.join(sorted(MEMBERS))}.")
-        found = [stored.get(name) for name in ("upstream", "tool", "definition")]
+        members = _COMMON | {kind.noun}
+        if not isinstance(stored, Mapping) or stored.keys() - members:
+            raise DefinitionError(f"The request has the members {', '.join(sorted(members))}.")
+        found = [stored.get(name) for name in ("upstream", kind.noun, "definition")]
         texts = [value for value in found if isinstance(value, str) and value]
         if len(texts) < len(found) or not isinstance(stored.get("parts", {}), dict):
-            raise DefinitionError("The request names an upstream server, its tool and a definition.")
-        return cls(*texts)
+            raise DefinitionError(f"The request names an upstream server, its {kind.noun} and a definition.")
+        return cls(kind, *texts)

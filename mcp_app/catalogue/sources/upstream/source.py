@@ -1,70 +1,99 @@
-"""The source of tools of other MCP servers."""
+"""The source of tools, prompts and resources of other MCP servers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import ToolResult
-from mcp_app.catalogue.definitions.definition import Definition, DefinitionError, ToolDefinition, ToolFunction
+from mcp_app.catalogue.definitions.definition import (
+    CompletionSource,
+    Definition,
+    DefinitionError,
+    PromptDefinition,
+    ResourceDefinition,
+    ToolDefinition,
+    ToolFunction,
+)
 from mcp_app.catalogue.schemas import schema_bounds
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.sources.base import Adding, Source
 from mcp_app.catalogue.sources.checking import Errors, UnfitError, collect
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.tool_checks import check_clients, check_hints, check_output, check_stored
-from mcp_app.catalogue.sources.upstream.calls import called
+from mcp_app.catalogue.sources.upstream.calls import called, completed, fetched, prompted
+from mcp_app.catalogue.sources.upstream.kinds import (
+    PROMPTS,
+    RESOURCES,
+    TEMPLATES,
+    TOOLS,
+    ItemKind,
+    kind_of,
+)
 from mcp_app.catalogue.sources.upstream.known import read
 from mcp_app.catalogue.sources.upstream.plan import UpstreamPlan
-from mcp_app.models import Tool, Upstream
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool, Upstream
 from mcp_app.protocol.http import param_headers
+from mcp_app.protocol.messages import uri_template
 from mcp_app.protocol.messages.names import check_name
 
 # Users who may change the servers may use them in tools that they may change.
 USE: Final = "mcp_app.change_upstream"
 # The columns with words of the server.
-_FOREIGN: Final = (
-    "title", "description", "icons", "request", "input_schema", "output_schema", "annotations",
-)  # fmt: skip
+_FOREIGN: Final = ("title", "description", "icons", "request", "annotations")
+_OF_TOOLS: Final = ("input_schema", "output_schema")
+_CONTENT: Final = ("name", "request", "mime_type", "annotations")
 
 
 class UpstreamSource(Source):
-    """Tools of other MCP servers, as an administrator has approved them."""
+    """Tools, prompts and resources of other MCP servers, as an administrator has approved them."""
 
     stored = "upstream"
     label = "upstream server"
-    kinds = (Tool,)
+    kinds = (Tool, Prompt, Resource, ResourceTemplate)
     tone = "warn"
     origin = unserved = ""
-    own_fields = {Tool: ("name", "request", "input_schema", "output_schema", "annotations")}
+    own_fields = {
+        Tool: ("name", "request", *_OF_TOOLS, "annotations"),
+        Prompt: ("name", "request", "arguments"),
+        Resource: ("uri", *_CONTENT),
+        ResourceTemplate: ("uri_template", *_CONTENT),
+    }
     adding = {
         Tool: Adding(
             "upstream server",
-            "Tools of another MCP server.",
+            "Tools, prompts and resources of another MCP server.",
             "admin:mcp_app_upstream_add",
             permissions=("mcp_app.view_upstream", "mcp_app.add_upstream"),
         )
     }
     travels = True
 
+    def has_button(self, kind: type[Any]) -> bool:
+        """Return True for tools. The page of a server imports the other kinds too."""
+        return kind is Tool
+
     def definition(self, row: Any) -> Definition | None:
-        """Return the definition of a tool that calls the tool of another server. Raises DefinitionError."""
-        plan = UpstreamPlan.read(row.request)
-        wire: dict[str, Any] = {"name": row.name, "inputSchema": row.input_schema}
-        if row.output_schema:
-            wire["outputSchema"] = row.output_schema
-        if row.annotations:
-            wire["annotations"] = row.annotations
-        return ToolDefinition(name=row.name, wire=wire, code_path="", function=_function(row, plan))
+        """Return the definition of an entry that asks another server. Raises DefinitionError."""
+        plan = UpstreamPlan.read(row.request, kind_of(type(row)))
+        return _DEFINITIONS[plan.kind](row, plan)
 
     def check(self, row: Any, errors: Errors) -> None:
-        """Check name, request, schemas and hints."""
+        """Check the key, the request, schemas and hints of an entry."""
+        is_tool = isinstance(row, Tool)
         self._check_owner(row, errors)
-        for name in _FOREIGN:
-            collect(errors, name, partial(check_stored, getattr(row, name)))
-        collect(errors, "name", lambda: check_name(row.name))
-        collect(errors, "request", lambda: _check_request(row.request))
+        for name in (*_FOREIGN, *(_OF_TOOLS if is_tool else ())):
+            if hasattr(row, name):
+                collect(errors, name, partial(check_stored, getattr(row, name)))
+        collect(errors, "request", lambda: _check_request(row.request, kind_of(type(row))))
+        if isinstance(row, Tool | Prompt):
+            collect(errors, "name", lambda: check_name(row.name))
+        else:
+            collect(errors, row.KEY, lambda: _check_uri(row))
+        if not is_tool:
+            return
         collect(errors, "annotations", lambda: check_hints(row.annotations))
         collect(errors, "output_schema", lambda: check_output(row.output_schema))
         collect(errors, "input_schema", lambda: _check_input(row.input_schema))
@@ -72,15 +101,15 @@ class UpstreamSource(Source):
             collect(errors, "input_schema", lambda: check_clients(row))
 
     def warnings(self, row: Any) -> Errors:
-        """Return the reason why calls of a tool are refused now."""
+        """Return the reason why an entry is refused now."""
         try:
-            plan = UpstreamPlan.read(row.request)
+            plan = UpstreamPlan.read(row.request, kind_of(type(row)))
         except DefinitionError:
             return {}
         upstream = Upstream.objects.defer("listed").filter(name=plan.upstream).first()
         if upstream is None:
             return {}
-        objection = read(upstream).objection(plan.tool, plan.definition)
+        objection = read(upstream).objection(plan.key, plan.definition)
         return (
             {"request": [f"Calls are refused: the server {plan.upstream} {objection}"]} if objection else {}
         )
@@ -89,25 +118,38 @@ class UpstreamSource(Source):
         """Return the permission to use upstream servers."""
         return USE, "request", "upstream: Only users who may change upstream servers can use one."
 
-    def _check_owner(self, row: Tool, errors: Errors) -> None:
-        """Name both owners of a name that is taken (INT-68)."""
-        other = Tool.objects.filter(name=row.name).exclude(pk=row.pk).first()
+    def unavailable(self, kind: type[Any], key: str, row: Any) -> str:
+        """Return "": catalogue files contain all entries of other servers."""
+        return ""
+
+    def _check_owner(self, row: Any, errors: Errors) -> None:
+        """Name both owners of a name or URI that is taken (INT-68)."""
+        kind, key = type(row), getattr(row, row.KEY)
+        other = kind.objects.filter(**{row.KEY: key}).exclude(pk=row.pk).first()
         if other is None:
             return
-        owners = (f"the tool {row.name!r} of {self.owner(row)}", self.owner(other))
-        errors["name"] = [f"The name of {owners[0]} is taken by {owners[1]}. Choose another name or prefix."]
+        noun = "name" if row.KEY == "name" else "URI"
+        owners = (f"the {kind_of(kind).noun} {key!r} of {self.owner(row)}", self.owner(other))
+        errors[row.KEY] = [
+            f"The {noun} of {owners[0]} is taken by {owners[1]}. Choose another name or prefix."
+        ]
 
-    def owner(self, row: Tool) -> str:
-        """Return the owner of a tool's name, for messages."""
+    def owner(self, row: Any) -> str:
+        """Return the owner of an entry's key, for messages."""
         if not self.owns(row):
-            return f"a tool of the source {source_of(row).label!r}"
+            return f"a {kind_of(type(row)).noun} of the source {source_of(row).label!r}"
         try:
-            return f"the server {UpstreamPlan.read(row.request).upstream!r}"
+            return f"the server {UpstreamPlan.read(row.request, kind_of(type(row))).upstream!r}"
         except DefinitionError:
             return "an upstream server"
 
 
-def _function(row: Tool, plan: UpstreamPlan) -> ToolFunction:
+def _tool(row: Tool, plan: UpstreamPlan) -> ToolDefinition:
+    wire: dict[str, Any] = {"name": row.name, "inputSchema": row.input_schema}
+    if row.output_schema:
+        wire["outputSchema"] = row.output_schema
+    if row.annotations:
+        wire["annotations"] = row.annotations
     seconds = row.timeout_seconds
     try:
         repeated = param_headers.read(row.input_schema)
@@ -117,18 +159,79 @@ def _function(row: Tool, plan: UpstreamPlan) -> ToolFunction:
     async def send(arguments: dict[str, Any], context: Any) -> ToolResult:
         return await called(plan, arguments, context, seconds=seconds, repeated=repeated)
 
+    return ToolDefinition(name=row.name, wire=wire, code_path="", function=_function(send))
+
+
+def _prompt(row: Prompt, plan: UpstreamPlan) -> PromptDefinition:
+    async def send(arguments: dict[str, Any], context: Any) -> dict[str, Any]:
+        return await prompted(plan, arguments, context)
+
+    wire = {"name": row.name, **({"arguments": row.arguments} if row.arguments else {})}
+    completions = {each["name"]: _completion(plan, each["name"]) for each in row.arguments}
+    return PromptDefinition(
+        name=row.name, wire=wire, code_path="", function=_function(send), completions=completions
+    )
+
+
+def _resource(row: Resource | ResourceTemplate, plan: UpstreamPlan) -> ResourceDefinition:
+    is_template, key = isinstance(row, ResourceTemplate), str(getattr(row, row.KEY))
+    try:
+        template = uri_template.compile(plan.item)
+    except ValueError as error:
+        raise DefinitionError(str(error)) from None
+
+    async def send(arguments: dict[str, Any], context: Any) -> list[dict[str, Any]]:
+        return await fetched(plan, template.expand(arguments) if is_template else plan.item, context)
+
+    wire: dict[str, Any] = {"uriTemplate" if is_template else "uri": key, "name": row.name}
+    if row.mime_type:
+        wire["mimeType"] = row.mime_type
+    if row.annotations:
+        wire["annotations"] = row.annotations
+    completions = {name: _completion(plan, name) for name in template.names} if is_template else {}
+    return ResourceDefinition(
+        uri=key, wire=wire, code_path="", is_template=is_template, function=_function(send),
+        completions=completions,
+    )  # fmt: skip
+
+
+_DEFINITIONS: Final[Mapping[ItemKind, Callable[[Any, UpstreamPlan], Definition]]] = {
+    TOOLS: _tool,
+    PROMPTS: _prompt,
+    RESOURCES: _resource,
+    TEMPLATES: _resource,
+}
+
+
+def _function(send: Callable[..., Any]) -> ToolFunction:
     return ToolFunction(
         call=send, is_async=True, context_name="context", bind=lambda arguments: {"arguments": arguments}
     )
 
 
-def _check_request(request: Any) -> None:
+def _completion(plan: UpstreamPlan, argument: str) -> CompletionSource:
+    async def complete(value: str, others: Mapping[str, str]) -> list[str]:
+        return await completed(plan, argument, value, others)
+
+    return complete
+
+
+def _check_request(request: Any, kind: ItemKind) -> None:
     try:
-        plan = UpstreamPlan.read(request)
+        plan = UpstreamPlan.read(request, kind)
     except DefinitionError as error:
         raise UnfitError(str(error)) from None
     if not Upstream.objects.filter(name=plan.upstream).exists():
         raise UnfitError(f"There is no upstream server {plan.upstream!r}: add it first.")
+
+
+def _check_uri(row: Resource | ResourceTemplate) -> None:
+    try:
+        names = uri_template.compile(str(getattr(row, row.KEY))).names
+    except ValueError as error:
+        raise UnfitError(str(error)) from None
+    if bool(names) != isinstance(row, ResourceTemplate):
+        raise UnfitError("A URI has no {placeholders}, and a template has some.")
 
 
 def _check_input(schema: Any) -> None:
