@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_app.catalogue.snapshots.entries import ToolEntry
+from mcp_app.database.queries import aquery
 from mcp_app.execution.admission.checks import Inline
 from mcp_app.execution.calls.call import RunningCall
 from mcp_app.execution.calls.context import Context
 from mcp_app.execution.calls.results import error_result
+from mcp_app.execution.keyed import rows
 from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import client_tasks
 from mcp_app.execution.stored.acceptance import new_call
@@ -94,13 +96,21 @@ def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, argume
     seconds = services.settings.tool_timeout_seconds
 
     async def work(call: RunningCall, tool_context: Context) -> dict[str, Any]:
-        failed = await services.calls.runner.ask_first(entry, arguments, call, tool_context)
-        if failed:
-            return failed
+        stored = None
+        try:
+            if failed := await services.calls.runner.ask_first(entry, arguments, call, tool_context):
+                return failed
+            stored = await accepted(call)
+            return client_tasks.created(stored).created()
+        finally:
+            # The request with the answers has the same idempotency key.
+            if stored is None and context.place is not None:
+                await aquery(rows.release, context.place)
+
+    async def accepted(call: RunningCall) -> CallRecord:
         meta = carried(call.meta, call.telemetry.context)
         new = _new_task(context, entry, arguments, meta, call.inputs, counted=True)
-        stored, _ = await services.background.accept(new)
-        return client_tasks.created(stored).created()
+        return (await services.background.accept(new))[0]
 
     context.run(
         params,

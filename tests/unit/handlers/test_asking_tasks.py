@@ -20,6 +20,7 @@ from mcp_app.execution.stored import records, task_records
 from mcp_app.execution.stored.next_call import RunningLimits, take
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
+from mcp_app.protocol.messages import idempotency
 from mcp_app.streams.gateway import Streams
 from tests.racing import at_once
 from tests.unit.catalogue.entries import tool_entry
@@ -175,6 +176,19 @@ async def test_questions_before_task_use_rounds_and_answers_reach_task(modern: M
     assert orjson.loads(row.arguments) == {"greeting": "Hi"}
     await modern.end(made["taskId"], result=RESULT)
     assert (await modern.get(made["taskId"]))["result"] == RESULT
+
+
+@pytest.mark.requirement("TOOL-29")
+async def test_key_of_a_task_with_questions_first_makes_one_task(modern: ModernDesk) -> None:
+    capabilities = {**DECLARED, "elicitation": {}}
+    params: dict[str, Any] = {"name": "greet", "arguments": {}, "_meta": {idempotency.MEMBER: "once"}}
+    first = [(await modern.ask("tools/call", params, capabilities))["result"] for _ in range(2)]
+    assert {each["resultType"] for each in first} == {"input_required"}
+    answer = {"action": "accept", "content": {"name": "Ada"}}
+    again = {**params, "requestState": first[0]["requestState"], "inputResponses": {"user_name": answer}}
+    made = [(await modern.ask("tools/call", again, capabilities))["result"] for _ in range(2)]
+    assert made[0]["taskId"] == made[1]["taskId"]
+    assert await Call.objects.acount() == 1
 
 
 @pytest.mark.requirement("TASKX-23")
