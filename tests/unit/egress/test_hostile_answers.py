@@ -169,6 +169,17 @@ async def test_body_without_length_ends_only_with_a_closed_connection(is_reset: 
             assert await anext(chunks, None) is None
 
 
+async def test_chunks_that_arrive_together_are_read_together() -> None:
+    data = OK + CHUNKED + b"\r\n" + b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n"
+    async with (
+        serve_kept(always(data)) as site,
+        exchange(Request("GET", site.url()), site.policy(), resolve=HOME) as answer,
+    ):
+        chunks = [chunk async for chunk in answer.chunks()]
+    assert b"".join(chunks) == b"x" * 5_000
+    assert len(chunks) < 50
+
+
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
 async def test_head_has_no_body_whatever_its_length_is(method: str) -> None:
     """The bytes after the head are not the answer to the next request."""
