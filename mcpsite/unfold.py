@@ -257,6 +257,7 @@ UNFOLD: dict[str, Any] = {
                     ),
                     _drafts(),
                     _link("OpenAPI documents", "api", "apidocument"),
+                    _link("Toolsets", "category", "toolset"),
                     _link("Upstream servers", "lan", "upstream"),
                 ],
             },

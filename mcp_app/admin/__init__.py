@@ -8,6 +8,7 @@ from mcp_app.admin.documents import document_admin
 from mcp_app.admin.entries import catalogue, drafts
 from mcp_app.admin.identity import credentials, external
 from mcp_app.admin.limits import limit_admin
+from mcp_app.admin.toolsets import toolset_admin
 from mcp_app.admin.traffic import messages, sessions
 from mcp_app.admin.upstreams import upstream_admin
 
@@ -29,5 +30,6 @@ __all__ = [
     "messages",
     "people",
     "sessions",
+    "toolset_admin",
     "upstream_admin",
 ]

@@ -18,7 +18,7 @@ from mcp_app.catalogue.definitions.tags import MAX_TAG
 from mcp_app.catalogue.sources import lookup
 from mcp_app.catalogue.sources.tagged import rows_tagged
 from mcp_app.message_log.triage import ENDED_MUTE, UNRESOLVED
-from mcp_app.models import ApiDocument, Credential, LimitRule, Message, Triage, Upstream
+from mcp_app.models import ApiDocument, Credential, LimitRule, Message, Toolset, Triage, Upstream
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.refusals import Code
 from mcp_app.protocol.versions import LEGACY
@@ -190,6 +190,13 @@ class DocumentFilter(serializers.Serializer[Any]):
     """Filters of OpenAPI documents."""
 
     state = _choice(ApiDocument.State.values)
+
+
+class ToolsetFilter(serializers.Serializer[Any]):
+    """Filters of toolsets."""
+
+    enabled = serializers.BooleanField(required=False)
+    audience = _choice(Toolset.Audience.values)
 
 
 class UpstreamFilter(serializers.Serializer[Any]):

@@ -14,6 +14,7 @@ from mcp_app.api.log.errors import ErrorViews
 from mcp_app.api.log.messages import MessageViews
 from mcp_app.api.schema import Docs, Nothing, Root, Schema
 from mcp_app.api.sessions import SessionViews
+from mcp_app.api.toolsets.views import ToolsetViews
 from mcp_app.api.transfer import Export, Import
 from mcp_app.api.upstreams.views import UpstreamViews
 
@@ -33,6 +34,7 @@ router.register("credentials", CredentialViews, "credentials")
 router.register("documents", DocumentViews, "documents")
 router.register("upstreams", UpstreamViews, "upstreams")
 router.register("limits", LimitViews, "limits")
+router.register("toolsets", ToolsetViews, "toolsets")
 router.register("audit", AuditViews, "audit")
 
 urlpatterns = [

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 from django.contrib.auth.models import Group
 from django.db.models import Q
 
-from mcp_app.auth.membership import group_of, number_of_group
+from mcp_app.auth.membership import group_names, group_of, number_of_group
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import OWN_PERMISSIONS, below
 from mcp_app.catalogue.sources.lookup import related, rows_of, source_of
 from mcp_app.interface.text import marked
-from mcp_app.models import ApiKey
+from mcp_app.models import ApiKey, Toolset
 from mcp_app.models.catalogue import Row
 from mcp_app.protocol.scopes import ADMIN, needed, widened
 
@@ -172,6 +172,24 @@ def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) ->
         lacking = f"{marked(permission)} counts only for keys with the scope {ADMIN}"
         return AccessDecision(False, lacking)
     return AccessDecision(False, _lacking(permission, givers))
+
+
+def toolset_decision(row: Toolset, holder: Holder) -> AccessDecision:
+    """Return the decision about a holder's access to a toolset, with its first reason."""
+    if refused := "" if row.enabled else "the toolset is disabled":
+        return AccessDecision(False, refused)
+    if holder.refused:
+        return AccessDecision(False, holder.refused)
+    if row.audience != Toolset.Audience.GROUPS:
+        return AccessDecision(True, f"it is for {row.get_audience_display()}")
+    names = group_names(row.permissions)
+    held = [names.get(name, name) for name in row.permissions if name in holder.permissions]
+    if holder.is_superuser:
+        return AccessDecision(True, "superusers have every permission")
+    if held:
+        return AccessDecision(True, f"member of {marked(', '.join(held))}")
+    wanted = " or ".join(sorted(set(names.values()))) or "a group that exists"
+    return AccessDecision(False, f"not a member of {marked(wanted)}")
 
 
 def _lacking(permission: str, givers: Sequence[Giver]) -> str:

@@ -18,7 +18,11 @@ USERS = {
         "mcp_app/catalogue/snapshots/catalogue_refresher.py",
         "mcp_app/execution/background/ended_log.py",
     },
-    "refresh_now": {"mcp_app/execution/worker/worker.py", "mcp_app/testing/client.py"},
+    "refresh_now": {
+        "mcp_app/catalogue/toolsets/contents.py",
+        "mcp_app/execution/worker/worker.py",
+        "mcp_app/testing/client.py",
+    },
     "refreshed_view": {
         "mcp_app/catalogue/reach.py",
         "mcp_app/execution/services.py",

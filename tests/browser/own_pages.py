@@ -93,6 +93,8 @@ print(json.dumps({
         "document-add": "/admin/mcp_app/apidocument/import/",
         "limit-list": "/admin/mcp_app/limitrule/",
         "limit-add": "/admin/mcp_app/limitrule/add/",
+        "toolset-list": "/admin/mcp_app/toolset/",
+        "toolset-add": "/admin/mcp_app/toolset/add/",
         "upstream-list": "/admin/mcp_app/upstream/",
         "upstream-add": "/admin/mcp_app/upstream/add/",
         "identities": "/admin/mcp_app/externalidentity/",

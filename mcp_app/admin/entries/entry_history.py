@@ -87,7 +87,7 @@ class HistoryPages(ModelAdmin[Any]):
     def past_view(self, request: HttpRequest, change_id: int) -> HttpResponse:
         """Show the history of a deleted entry. If the entry exists again, redirect to its history."""
         change = self._change(request, change_id)
-        if (entry := entry_now(change)) is not None:
+        if (entry := self.row_now(change)) is not None:
             return HttpResponseRedirect(self.page_url("history", entry))
         changes = revisions.history_of(self.kind, change.key)
         return self._history(request, marked(change.key), changes, None, {})
@@ -145,7 +145,7 @@ class HistoryPages(ModelAdmin[Any]):
     def roll_back_view(self, request: HttpRequest, change_id: int) -> HttpResponse:
         """Show a preview of a rollback (GET), or roll back (POST)."""
         change = self._change(request, change_id)
-        if not self.may_roll_back(request, entry_now(change)):
+        if not self.may_roll_back(request, self.row_now(change)):
             raise PermissionDenied
         problems: list[str] = []
         if request.method == "POST":
@@ -161,7 +161,7 @@ class HistoryPages(ModelAdmin[Any]):
 
     def _roll_back(self, request: HttpRequest, change: CatalogueChange) -> Entry:
         seen = request.POST.get("seen", "")
-        return roll_back(
+        return self.rolled_back(
             to=change,
             actor=request.user,
             why=request.POST.get("why", ""),
@@ -172,8 +172,8 @@ class HistoryPages(ModelAdmin[Any]):
         plan: RollBack | None = None
         refused: list[str] = []
         try:
-            plan = plan_roll_back(change)
-            services.check_change(plan.change)
+            plan = self.planned(change)
+            self.check_plan(plan)
         except ValidationError as error:
             refused = faults(error)
         restores = plan is not None and plan.before is None
@@ -182,13 +182,34 @@ class HistoryPages(ModelAdmin[Any]):
             "change": change,
             "plan": plan,
             "restores": restores,
-            "fields": _differences(plan, change) if plan is not None else [],
+            "fields": self._differences(plan, change) if plan is not None else [],
             "refused": refused,
             "told": [] if refused else problems,
             "why": request.POST.get("why", ""),
             "back_url": reverse(self.url_name("past"), args=[change.pk]),
         }
         return TemplateResponse(request, "mcp_admin/roll_back.html", context)
+
+    def _differences(self, plan: RollBack, change: CatalogueChange) -> list[ShownDifference]:
+        return field_differences(plan.before, plan.after, getattr(self.row_now(change), "definition", None))
+
+    # Rows other than entries have other services.
+
+    def row_now(self, change: CatalogueChange) -> Entry | None:
+        """Return the row of a change, or None if it does not exist."""
+        return entry_now(change)
+
+    def planned(self, change: CatalogueChange) -> RollBack:
+        """Return the effect of rolling back to a change. Raises ValidationError if it is impossible."""
+        return plan_roll_back(change)
+
+    def check_plan(self, plan: RollBack) -> None:
+        """Raise ValidationError if the state would be invalid now."""
+        services.check_change(plan.change)
+
+    def rolled_back(self, **given: Any) -> Entry:
+        """Roll back, and return the row. The arguments are those of ``roll_back``."""
+        return roll_back(**given)
 
     def _change(self, request: HttpRequest, change_id: int) -> CatalogueChange:
         if not self.has_view_permission(request):
@@ -197,7 +218,3 @@ class HistoryPages(ModelAdmin[Any]):
         if change_id >= 2**63:
             raise Http404
         return get_object_or_404(changes, pk=change_id)
-
-
-def _differences(plan: RollBack, change: CatalogueChange) -> list[ShownDifference]:
-    return field_differences(plan.before, plan.after, getattr(entry_now(change), "definition", None))

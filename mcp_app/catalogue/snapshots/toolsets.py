@@ -143,7 +143,7 @@ def _served(
     groups: Mapping[str, str],
     lists: Mapping[str, Any],
 ) -> ServedToolset:
-    own = {(each["kind"], each["key"]): _own(each) for each in row.members}
+    own = {(each["kind"], each["key"]): own_values(each) for each in row.members}
     overridden: dict[Key, Overridden] = {}
     entries: dict[str, Any] = {name: [] for name in LISTS.values()}
     for key in selection.members(row.members, row.rules):
@@ -199,7 +199,7 @@ def _refusal(row: Toolset, groups: Mapping[str, str]) -> str:
     return f"You are not a member of {names}, which the toolset {row.slug} needs. Ask an administrator."
 
 
-def _own(member: Mapping[str, Any]) -> dict[str, Any]:
+def own_values(member: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a member that apply in this toolset only."""
     return {name: value for name, value in member.items() if name not in ("kind", "key") and value}
 
@@ -209,11 +209,16 @@ def _overridden(entry: Entry, key: Key, own: Mapping[str, Any], before: ServedTo
     former = before.overridden.get(key) if before is not None else None
     if former is not None and former.made_from is entry and former.own == own:
         return former
-    texts = {name: own[name] for name in ("title", "description") if name in own}
-    made = replace(entry, wire={**entry.wire, **texts})
+    made = with_texts(entry, own)
     if isinstance(made, ToolEntry) and own.get("fixed_arguments"):
         made = fixed(made, own["fixed_arguments"])
     return Overridden(made, entry, own)
+
+
+def with_texts(entry: Entry, own: Mapping[str, Any]) -> Entry:
+    """Return an entry with the title and the description of a toolset, if there are any."""
+    texts = {name: own[name] for name in ("title", "description") if name in own}
+    return replace(entry, wire={**entry.wire, **texts}) if texts else entry
 
 
 def fixed(entry: ToolEntry, arguments: Mapping[str, Any]) -> ToolEntry:

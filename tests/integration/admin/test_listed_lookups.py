@@ -40,6 +40,7 @@ OFFERED: dict[str, set[str]] = {
     },
     "mcp_app.call": {"accepted_at__gte", "accepted_at__lt", "state", "tool"},
     "mcp_app.apidocument": set(),
+    "mcp_app.toolset": set(),
     "mcp_app.upstream": set(),
     "mcp_app.credential": {"kind__exact", "kind__isnull"},
     "mcp_app.doctor": set(),

@@ -21,6 +21,7 @@ from mcp_app.catalogue.changes.services import (
 from mcp_app.catalogue.documents import storing
 from mcp_app.catalogue.documents.importing import import_operations
 from mcp_app.catalogue.sources.http.source import HTTP
+from mcp_app.catalogue.toolsets.services import delete_toolset, save_toolset
 from mcp_app.catalogue.upstreams.importing import import_items
 from mcp_app.catalogue.upstreams.storing import packed as packed_tools
 from mcp_app.catalogue.upstreams.storing import save_upstream
@@ -43,6 +44,7 @@ from mcp_app.models import (
     ResourceTemplate,
     SavedSearch,
     Tool,
+    Toolset,
     Upstream,
 )
 from mcp_app.oauth.models import Client, Connection
@@ -88,6 +90,7 @@ class Rows:
     document: ApiDocument = field(init=False)
     upstream: Upstream = field(init=False)
     limit: LimitRule = field(init=False)
+    toolset: Toolset = field(init=False)
 
 
 def store() -> Rows:
@@ -115,7 +118,19 @@ def store() -> Rows:
     rows.document = _document()
     rows.upstream = _upstream()
     rows.limit = save_rule(actor=None, name="calm", who="installation", rate=1_000_000)
+    _toolsets(rows)
     return rows
+
+
+def _toolsets(rows: Rows) -> None:
+    """Store a toolset with two changes, and the history of a deleted one."""
+    for slug in ("deleted", "team"):
+        row = save_toolset(actor=None, slug=slug, audience="everyone", title="Before")
+    rows.toolset = save_toolset(actor=None, toolset=row, title="After")
+    delete_toolset(toolset=Toolset.objects.get(slug="deleted"), actor=None)
+    changes = CatalogueChange.objects.filter(kind="toolset")
+    rows.change["toolset"] = changes.get(key="team", action="created")
+    rows.gone["toolset"] = changes.get(key="deleted", action="deleted")
 
 
 def _upstream() -> Upstream:

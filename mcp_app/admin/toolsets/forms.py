@@ -1,0 +1,192 @@
+"""The form of a toolset, and the notation of its rules: one rule a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from django import forms
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+
+from mcp_app.admin.base import Select
+from mcp_app.admin.widgets import JsonField
+from mcp_app.catalogue.changes.services import ChangedMeanwhile
+from mcp_app.catalogue.toolsets.checks import RULE
+from mcp_app.catalogue.toolsets.contents import Member, choices
+from mcp_app.catalogue.toolsets.groups import memberships_of, names_of
+from mcp_app.catalogue.toolsets.services import save_toolset
+from mcp_app.interface.text import marked
+from mcp_app.models import Toolset
+
+_TEXT: Final = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
+# The tabs in the order of the form: key, title and fields.
+TABS: Final = (
+    ("text", "Text", ("slug", "title", "instructions", "enabled", "is_default")),
+    ("entries", "Entries", ("rules", "members", "overrides")),
+    ("access", "Who can use it", ("audience", "groups")),
+)
+_STORED: Final = ("title", "instructions", "enabled", "is_default", "audience")
+
+
+class FormTab(NamedTuple):
+    """A tab: its address within the page, title, number of errors, and the fields that it shows."""
+
+    name: str
+    title: str
+    errors: int
+    fields: list[Any]
+
+
+def _help(name: str) -> str:
+    field: Any = Toolset._meta.get_field(name)
+    return str(field.help_text)
+
+
+class ToolsetForm(forms.Form):
+    """The values of a toolset. A stored toolset keeps its slug."""
+
+    slug = forms.CharField(max_length=50, widget=forms.TextInput(_TEXT), help_text=_help("slug"))
+    title = forms.CharField(
+        max_length=200, required=False, widget=forms.TextInput(_TEXT), help_text=_help("title")
+    )
+    instructions = forms.CharField(
+        required=False,
+        widget=forms.Textarea({"class": "mcp-input", "rows": 4}),
+        help_text=_help("instructions"),
+    )
+    enabled = forms.BooleanField(required=False, initial=True, help_text=_help("enabled"))
+    is_default = forms.BooleanField(label="Served at /mcp", required=False, help_text=_help("is_default"))
+    rules = forms.CharField(
+        required=False,
+        widget=forms.Textarea({**_TEXT, "rows": 3, "placeholder": "tag:billing\nkind:tool prefix:shop_"}),
+        help_text="One rule per line, of kind, tag, prefix and source. An entry that matches a line is a "
+        "member, even if it is added later.",
+    )
+    members = forms.MultipleChoiceField(required=False)
+    overrides = JsonField(
+        shape=dict,
+        required=False,
+        initial=dict,
+        help_text="Title, description and fixed arguments that apply in this toolset only, such as "
+        '{"tool search": {"title": "Search orders", "fixed_arguments": {"limit": 10}}}.',
+    )
+    audience = forms.ChoiceField(
+        label="Who can use it", choices=Toolset.Audience.choices, widget=Select(), initial="groups"
+    )
+    groups = forms.MultipleChoiceField(
+        required=False,
+        widget=forms.CheckboxSelectMultiple(),
+        help_text="Members of one of these groups can use it. Entries that need a permission still need it.",
+    )
+
+    def __init__(self, request: HttpRequest, row: Toolset | None = None) -> None:
+        """Build the form of a stored toolset or, without ``row``, of a new one."""
+        initial = {} if row is None else _initial(row)
+        super().__init__(request.POST if request.method == "POST" else None, initial=initial)
+        self._row, self._actor = row, request.user
+        # Only digits, so that the number fits into a query.
+        seen = request.POST.get("seen", "")
+        self._seen = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else None
+        self._why = request.POST.get("why", "")
+        if row is not None:
+            del self.fields["slug"]
+        self.picked = choices()
+        stored = {each["kind"] + " " + each["key"] for each in row.members} if row is not None else set()
+        offered = [each.identity for each in self.picked]
+        self.missing = sorted(stored - set(offered))
+        self._choose("members", [(each, each) for each in (*offered, *self.missing)])
+        names = Group.objects.order_by("name").values_list("name", flat=True)
+        self._choose("groups", [(name, marked(name)) for name in names])
+
+    def _choose(self, name: str, found: list[tuple[str, str]]) -> None:
+        field: Any = self.fields[name]
+        field.choices = found
+
+    @property
+    def chosen(self) -> set[str]:
+        """The selected members, as entered or stored."""
+        found: Any = self["members"].value()
+        return set(found or ())
+
+    def picker(self) -> list[tuple[Member, bool]]:
+        """Return all entries, each with True if it is selected. Selected ones come first."""
+        chosen = self.chosen
+        found = [(each, each.identity in chosen) for each in self.picked]
+        return sorted(found, key=lambda pair: not pair[1])
+
+    def tabs(self) -> list[FormTab]:
+        """Return the tabs with their fields."""
+        found = []
+        for name, title, names in TABS:
+            errors = sum(1 for each in names if each in self.errors)
+            shown = [self[each] for each in names if each in self.fields and each != "members"]
+            found.append(FormTab(name, title, errors, shown))
+        return found
+
+    def clean_rules(self) -> list[dict[str, str]]:
+        """Return the rules of all lines."""
+        return [_rule(line) for line in self.cleaned_data["rules"].splitlines() if line.strip()]
+
+    def stored(self) -> Toolset | None:
+        """Return the stored toolset. If it is refused, add the errors and return None."""
+        if not self.is_valid():
+            return None
+        given = dict(self.cleaned_data)
+        try:
+            given["members"] = _members(given["members"], given.pop("overrides") or {})
+            given["permissions"] = memberships_of(given.pop("groups"))
+            return save_toolset(actor=self._actor, toolset=self._row, seen=self._seen, why=self._why, **given)
+        except ChangedMeanwhile as error:
+            self.add_error(None, error.messages)
+        except ValidationError as error:
+            for name, problems in error.message_dict.items():
+                self.add_error(name if name in self.fields else None, problems)
+        return None
+
+
+def _initial(row: Toolset) -> dict[str, Any]:
+    own = {
+        f"{each['kind']} {each['key']}": {
+            name: value for name, value in each.items() if name not in ("kind", "key")
+        }
+        for each in row.members
+    }
+    return {
+        **{name: getattr(row, name) for name in _STORED},
+        "rules": "\n".join(rule_line(rule) for rule in row.rules),
+        "members": list(own),
+        "overrides": {key: values for key, values in own.items() if values},
+        "groups": names_of(row.permissions),
+    }
+
+
+def rule_line(rule: Mapping[str, str]) -> str:
+    """Return a rule as a line of the form."""
+    return " ".join(f"{name}:{rule[name]}" for name in RULE if name in rule)
+
+
+def _rule(line: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in line.split():
+        name, colon, value = word.partition(":")
+        if not (colon and value and name in RULE) or name in found:
+            raise ValidationError(
+                f"{marked(word)} is not a part of a rule: use {', '.join(RULE)} and a colon."
+            )
+        found[name] = value
+    return found
+
+
+def _members(chosen: Iterable[str], overrides: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return members with their overrides. Raises ValidationError for an override without a member."""
+    keys = list(dict.fromkeys(chosen))
+    if unknown := sorted(overrides.keys() - set(keys)):
+        raise ValidationError({"overrides": [f"{marked(unknown[0])} is not a selected entry."]})
+    if not all(isinstance(each, dict) for each in overrides.values()):
+        raise ValidationError({"overrides": ["Each override must be an object."]})
+    return [
+        {**overrides.get(each, {}), "kind": each.partition(" ")[0], "key": each.partition(" ")[2]}
+        for each in keys
+    ]

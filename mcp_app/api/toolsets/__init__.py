@@ -1,0 +1,1 @@
+"""Toolsets in the API."""

@@ -1,0 +1,154 @@
+"""The admin pages of toolsets: list, form with a picker, contents, who can use it, history and roll back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+
+from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.toolsets.groups import memberships_of
+from mcp_app.catalogue.toolsets.services import save_toolset
+from mcp_app.models import Tool, Toolset
+from tests.integration.admin.addresses import page
+from tests.samples.admin_seed import Seed
+
+pytestmark = pytest.mark.postgres
+LIST, ADD = page("toolset", "changelist"), page("toolset", "add")
+
+
+@pytest.fixture(autouse=True)
+def _loaded(seeded: Seed) -> Any:
+    """Load the seeded catalogue, and the former one after the test."""
+    before = current_snapshot.current()
+    current_snapshot.refresh_now(force=True)
+    yield
+    current_snapshot.replace(before)
+
+
+def typed(**values: Any) -> dict[str, Any]:
+    return {"slug": "team", "audience": "everyone", "enabled": "on", "overrides": "{}", **values}
+
+
+def store(**values: Any) -> Toolset:
+    members = [{"kind": "tool", "key": "echo"}]
+    return save_toolset(actor=None, **{"slug": "team", "audience": "everyone", "members": members, **values})
+
+
+def test_toolset_is_added_edited_and_listed(root: Client, seeded: Seed) -> None:
+    team = Group.objects.create(name="Team")
+    added = root.post(
+        ADD,
+        typed(
+            audience="groups",
+            groups=["Team"],
+            members=["tool echo"],
+            rules="tag:billing\n\nkind:tool prefix:shop_",
+            overrides='{"tool echo": {"title": "Say again", "fixed_arguments": {"text": "hi"}}}',
+            why="New team",
+        ),
+    )
+    row = Toolset.objects.get()
+    assert (added.status_code, added["Location"]) == (302, page("toolset", "change", row.pk))
+    assert row.rules == [{"tag": "billing"}, {"kind": "tool", "prefix": "shop_"}]
+    assert row.members == [
+        {"kind": "tool", "key": "echo", "title": "Say again", "fixed_arguments": {"text": "hi"}}
+    ]
+    assert row.permissions == [f"auth.member_of_team_{team.pk}"]
+    assert revisions.history_of("toolset", "team").get().why == "New team"
+    form = root.get(page("toolset", "edit", row.pk)).context["form"]
+    assert form["rules"].value() == "tag:billing\nkind:tool prefix:shop_"
+    assert (form.chosen, form["groups"].value()) == ({"tool echo"}, ["Team"])
+    seen = str(row.revision)
+    edited = root.post(page("toolset", "edit", row.pk), typed(seen=seen, title="All", members=["tool echo"]))
+    assert edited.status_code == 302
+    assert Toolset.objects.get().title == "All"
+    stale = root.post(page("toolset", "edit", row.pk), typed(seen=seen, title="Other"))
+    assert stale.context["form"].non_field_errors()
+    listed = root.get(LIST).context["cl"].result_list
+    assert [each.slug for each in listed] == ["team"]
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "tab"),
+    [
+        ({"slug": "No slug"}, "slug", "text"),
+        ({"audience": "groups"}, "groups", "access"),
+        ({"rules": "color:red"}, "rules", "entries"),
+        ({"rules": "tag:billing tag:sales"}, "rules", "entries"),
+        ({"rules": "tag:No!"}, "rules", "entries"),
+        ({"members": ["tool unknown"]}, "members", "entries"),
+        ({"overrides": '{"tool echo": {"title": "x"}}'}, "overrides", "entries"),
+        ({"members": ["tool echo"], "overrides": '{"tool echo": 1}'}, "overrides", "entries"),
+        ({"members": ["tool echo"], "overrides": '{"tool echo": {"fixed_arguments": {"a": 1}}}'},
+         "members", "entries"),
+        ({"is_default": "on", "audience": "logged_in"}, "is_default", "text"),
+    ],
+)  # fmt: skip
+def test_error_is_shown_at_its_field_and_tab(
+    values: dict[str, Any], field: str, tab: str, root: Client, seeded: Seed
+) -> None:
+    answer = root.post(ADD, typed(**values))
+    assert answer.status_code == 200
+    assert field in answer.context["form"].errors
+    assert {each.name: each.errors for each in answer.context["tabs"]}[tab] == 1
+    assert not Toolset.objects.exists()
+
+
+def test_page_shows_entries_tokens_missing_members_and_advice(root: Client, seeded: Seed) -> None:
+    row = store(members=[{"kind": "tool", "key": "echo"}, {"kind": "prompt", "key": "own_prompt"}][:1])
+    shown = root.get(page("toolset", "change", row.pk))
+    contents = shown.context["contents"]
+    assert [each.key for each in contents.members] == ["echo"]
+    assert contents.tokens == contents.members[0].tokens > 10
+    assert f'data-tokens="{contents.tokens}"' in shown.content.decode()
+    assert 0 <= shown.context["unused"].percent <= 100
+    Tool.objects.filter(name="echo").update(enabled=False)
+    save_toolset(actor=None, toolset=row, title="x")
+    shown = root.get(page("toolset", "change", row.pk))
+    assert shown.context["contents"].missing == [("tool", "echo")]
+    assert 'id="mcp-toolset-missing"' in shown.content.decode()
+
+
+def test_page_answers_who_can_use_it(root: Client, seeded: Seed, django_user_model: Any) -> None:
+    team = Group.objects.create(name="Team")
+    row = store(audience="groups", permissions=memberships_of(["Team"]))
+    member = django_user_model.objects.create_user("member")
+    django_user_model.objects.create_user("stranger")
+    django_user_model.objects.create_user("former", is_active=False)
+    member.groups.add(team)
+    Tool.objects.filter(name="echo").update(permission="auth.add_user")
+    save_toolset(actor=None, toolset=row, title="x")
+    address = page("toolset", "change", row.pk)
+    for name, can, why in (
+        ("member", True, "member of Team"),
+        ("stranger", False, "not a member of Team"),
+        ("former", False, "not active"),
+        (seeded.root.get_username(), True, "superusers"),
+    ):
+        context = root.get(f"{address}?user={name}").context
+        assert (context["decision"].can, why in context["decision"].why) == (True and can, True), name
+        assert [each.key for each in context["lacking"]] == (["echo"] if name == "member" else [])
+    assert root.get(f"{address}?user=unknown").context["unknown"]
+    save_toolset(actor=None, toolset=row, enabled=False)
+    assert "disabled" in root.get(f"{address}?user=member").context["decision"].why
+
+
+def test_history_rolls_back_and_restores(root: Client, seeded: Seed) -> None:
+    row = store(title="First")
+    first = revisions.history_of("toolset", "team").get()
+    save_toolset(actor=None, toolset=row, title="Second")
+    shown = root.get(page("toolset", "history", row.pk)).context["changes"]
+    assert [each.is_present for each in shown] == [True, False]
+    assert root.get(shown[1].back_url).context["fields"]
+    assert root.post(shown[1].back_url, {"why": "Back"}).status_code == 302
+    assert Toolset.objects.get().title == "First"
+    assert root.post(page("toolset", "remove", row.pk)).status_code == 302
+    assert not Toolset.objects.exists()
+    assert len(root.get(page("toolset", "deleted")).context["rows"]) == 1
+    restored = root.post(page("toolset", "roll_back", first.pk), {})
+    assert restored.status_code == 302
+    assert Toolset.objects.get().title == "First"
