@@ -24,7 +24,7 @@ NO_PAGE = {
     "a part of a page": "admin:search|admin:mcp_app_message_dashboard",
     "acts on a POST": (
         r"admin:mcp_app_\w+_(switch|undo|accept|revoke|end|stop|retry|approve|refuse|publish|discard"
-        r"|fetch|select|remove|refresh|triage)"
+        r"|fetch|select|remove|refresh|reset|triage)"
         r"|admin:mcp_app_message_search_(delete|rename|share|undo)|admin:auth_user_second-factor"
         r"|admin:mcp_oauth_(client_(enable|disable)|connection_end)"
     ),
@@ -35,7 +35,7 @@ NO_PAGE = {
     ),
     "never deleted by hand": (
         f"admin:mcp_app_(resourcetemplate|apikey|{_NO_HANDS})_delete"
-        "|admin:mcp_oauth_(client|connection)_delete|admin:mcp_app_(apidocument|upstream)_delete"
+        "|admin:mcp_oauth_(client|connection)_delete|admin:mcp_app_(apidocument|upstream|limitrule)_delete"
     ),
     "has an empty history": (
         f"admin:mcp_app_(apikey|{_NO_HANDS})_history|admin:mcp_oauth_(client|connection)_history"

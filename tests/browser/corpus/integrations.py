@@ -1,4 +1,7 @@
-"""Hostile rows of other servers: OpenAPI documents, HTTP tools, credentials and upstream servers."""
+"""Hostile rows of other servers, and of limits.
+
+Rows of other servers are OpenAPI documents, HTTP tools, credentials and upstream servers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from mcp_app.catalogue.upstreams.importing import import_tools
 from mcp_app.catalogue.upstreams.storing import packed
 from mcp_app.catalogue.upstreams.tools import changed_columns, tools_of
 from mcp_app.credentials.services import save_credential
-from mcp_app.models import ApiDocument, Credential, Tool, Upstream
+from mcp_app.models import ApiDocument, Credential, LimitRule, Tool, Upstream
 from tests.browser.corpus.planted import planted, planted_schema
 
 NAME = "corpus"
@@ -25,6 +28,15 @@ def fill(root: Any) -> None:
     _credential(root)
     _documents(root)
     _upstream(root)
+    # A tool or a user that was renamed; names of new limits are checked.
+    LimitRule.objects.create(
+        name=NAME,
+        who=LimitRule.Who.USER,
+        who_value=planted("limit.user", 150),
+        what=LimitRule.What.TOOL,
+        what_value=planted("limit.tool", 200),
+        rate=5,
+    )
 
 
 def keys() -> dict[str, Any]:
@@ -35,6 +47,7 @@ def keys() -> dict[str, Any]:
         "document": ApiDocument.objects.get(name=NAME).pk,
         "document_failed": ApiDocument.objects.get(name="failed").pk,
         "upstream_server": Upstream.objects.get(name=NAME).pk,
+        "limit": LimitRule.objects.get(name=NAME).pk,
         "tool_http": Tool.objects.get(name=f"{NAME}_get").pk,
         "tool_proxied": Tool.objects.get(request__upstream=NAME).pk,
     }

@@ -137,6 +137,7 @@ def stops(keys: dict[str, Any]) -> list[Stop]:
         *_versions(keys),
         *_traffic(keys),
         *_other_servers(keys),
+        *_limits(keys),
         *_people(keys),
         *_console_pages(keys),
     ]
@@ -433,6 +434,15 @@ def _other_servers(keys: dict[str, Any]) -> Iterator[Stop]:
         f"{ADMIN}/tool/{keys['tool_proxied']}/change/",
         "remote.title remote.description remote.note remote.schema_title remote.property_title",
     )
+
+
+def _limits(keys: dict[str, Any]) -> Iterator[Stop]:
+    page, shown = f"{ADMIN}/limitrule/{keys['limit']}", "limit.user limit.tool"
+    yield Stop("limit-list", f"{ADMIN}/limitrule/", shown)
+    yield Stop("limit-add", f"{ADMIN}/limitrule/add/")
+    yield Stop("limit", f"{page}/change/", shown)
+    yield Stop("limit-settings", f"{page}/settings/", shown)
+    yield Stop("limit-history", f"{page}/history/")
 
 
 def _people(keys: dict[str, Any]) -> Iterator[Stop]:
