@@ -568,7 +568,7 @@ def replace_a_leaked_key(at: Operator) -> None:
     at.follow("API keys", f"leaked {at.mine}", "Replace key…")
     at.press(at.button("Replace key"))
     expect(at.page.locator("#mcp-secret")).to_contain_text("mcp_")
-    expect(at.page.locator("[data-old-key]")).to_contain_text("expired")
+    expect(at.page.locator("[data-old-key]")).to_contain_text("revoked")
 
 
 @task(3)

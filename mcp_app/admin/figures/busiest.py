@@ -57,8 +57,18 @@ def busiest_clients(user: Any, period: Period, now: datetime) -> list[ClientRow]
     if user.has_perm("mcp_app.view_message"):
         rows = [_with_sessions(user, row, sessions) for row in _by_calls(user, period, now)]
     known = {row.name for row in rows}
-    idle = [ClientRow(name, "", "0" if rows else "") for name in sessions or {} if name not in known]
+    idle = [
+        ClientRow(name, _figures(user, period, name), "0" if rows else "")
+        for name in sessions or {}
+        if name not in known
+    ]
     return [*rows, *(_with_sessions(user, row, sessions) for row in idle)][:MOST_CLIENTS]
+
+
+def _figures(user: Any, period: Period, client: str) -> str:
+    """Return the address of the users of a client, or of all users for clients without a name."""
+    limit = {"client": client} if client else {}
+    return figures_page(user, **query_of(period), by=PRINCIPAL, **limit) or ""
 
 
 def _by_calls(user: Any, period: Period, now: datetime) -> list[ClientRow]:
@@ -69,7 +79,7 @@ def _by_calls(user: Any, period: Period, now: datetime) -> list[ClientRow]:
     return [
         ClientRow(
             name,
-            figures_page(user, **query_of(period), by=PRINCIPAL, **({"client": name} if name else {})) or "",
+            _figures(user, period, name),
             f"{calls:,}",
             share_text(rounded_share(calls / total, 3)),
             trend(calls, earlier.get(name, 0)),
