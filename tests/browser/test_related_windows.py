@@ -87,7 +87,7 @@ def test_user_created_in_a_window_is_selected_for_the_key(open_here: Visit, hand
     at.write(page.locator("#id_name"), "desk")
     at.press(page.locator("[name=_save]"))
     expect(page.locator("#mcp-secret")).to_contain_text("mcp_")
-    expect(page.locator("body")).to_contain_text(f"Key desk for {name}")
+    expect(page.locator("body")).to_contain_text(f"Key “desk” of {name}")
     assert visitor.trouble == []
 
 

@@ -41,7 +41,7 @@ from mcp_app.auth.principal_names import CallerName, caller_names
 from mcp_app.execution.decisions import objections
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.interface.text import marked, visible
-from mcp_app.models import Approval, Call, Tool
+from mcp_app.models import Approval, Call
 from mcp_app.protocol.call_state import State, shown_state
 
 LINE_CHARACTERS = 200
@@ -278,7 +278,6 @@ class ApprovalAdmin(DecidingAdmin):
             "may_decide": self.has_decide_permission(request),
             "is_narrowed": bool(request.GET),
             "tools_url": reverse(f"{self.admin_site.name}:mcp_app_tool_changelist"),
-            "may_see_tools": self.may_open(request, Tool),
         }
         return super().changelist_view(request, {**context, **(extra_context or {})})
 

@@ -61,7 +61,9 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The name of the tool that failed, or of the method if no tool was called."""
+        """The name of the tool that failed, or of the method, or the words for a tool that is not known."""
+        if self.row.method == "tools/call" and not self.row.tool:
+            return "Unknown tool"
         return self.row.tool or self.row.method
 
     @property
