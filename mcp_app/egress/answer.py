@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from mcp_app.egress.policy import EgressFailed, EgressRefused, Policy
@@ -24,6 +24,7 @@ class Answer:
         "_method",
         "_policy",
         "_response",
+        "_size",
         "charset",
         "content_type",
         "headers",
@@ -32,6 +33,7 @@ class Answer:
 
     def __init__(self, method: str, response: Response, policy: Policy) -> None:
         self._method, self._response, self._policy = method, response, policy
+        self._size = 0
         self.status = response.status
         self.headers = tuple(response.headers)
         name, _, parameters = (self.header("content-type") or "").partition(";")
@@ -46,7 +48,19 @@ class Answer:
 
     async def read(self, limit_bytes: int | None = None) -> bytes:
         """Return the whole decoded body. Raise EgressRefused if it is longer than the limit."""
-        return b"".join([chunk async for chunk in self.chunks(limit_bytes)])
+        if self._has_no_body:
+            return b""
+        raw, inflating = self._bounds(limit_bytes)
+        parts: list[bytes] = []
+        # Not over ``chunks``, because each asynchronous generator costs more than a short body.
+        while chunk := await self._next(raw):
+            if inflating is None:
+                parts.append(chunk)
+            else:
+                parts += inflating.feed(chunk)
+        if inflating is not None:
+            inflating.end()
+        return b"".join(parts)
 
     async def chunks(self, limit_bytes: int | None = None) -> AsyncIterator[bytes]:
         """Yield the decoded body as it arrives.
@@ -54,9 +68,25 @@ class Answer:
         Raise EgressRefused if the body is longer than the limit or in a coding that was not requested, and
         EgressFailed if the connection breaks or the compressed data is damaged.
         """
-        most = self._policy.max_bytes if limit_bytes is None else min(limit_bytes, self._policy.max_bytes)
-        if self._method == "HEAD" or self.status in _WITHOUT_BODY:
+        if self._has_no_body:
             return
+        raw, inflating = self._bounds(limit_bytes)
+        while chunk := await self._next(raw):
+            if inflating is None:
+                yield chunk
+            else:
+                for data in inflating.feed(chunk):
+                    yield data
+        if inflating is not None:
+            inflating.end()
+
+    @property
+    def _has_no_body(self) -> bool:
+        return self._method == "HEAD" or self.status in _WITHOUT_BODY
+
+    def _bounds(self, limit_bytes: int | None) -> tuple[int, _Inflating | None]:
+        """Return the limit of undecoded bytes, and the decoder of a compressed body."""
+        most = self._policy.max_bytes if limit_bytes is None else min(limit_bytes, self._policy.max_bytes)
         raw = min(self._policy.max_raw_bytes, most)
         declared = self.header("content-length") or ""
         # Only one coding is accepted: a chain of codings can turn a small answer into endless work.
@@ -67,44 +97,50 @@ class Answer:
             )
         if declared.isdigit() and int(declared[:20]) > raw:
             raise _too_large(raw)
-        arriving = self._counted(raw)
-        async for chunk in arriving if coding == "identity" else _inflated(arriving, most):
-            yield chunk
+        return raw, None if coding == "identity" else _Inflating(most)
 
-    async def _counted(self, most: int) -> AsyncIterator[bytes]:
-        size = 0
+    async def _next(self, most: int) -> bytes:
         try:
-            while chunk := await self._response.read():
-                size += len(chunk)
-                if size > most:
-                    raise _too_large(most)
-                yield chunk
+            chunk = await self._response.read()
         except BrokenError:
             raise EgressFailed(BROKE_OFF) from None
+        self._size += len(chunk)
+        if self._size > most:
+            raise _too_large(most)
+        return chunk
 
 
-async def _inflated(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
-    """Yield the content of all members of a gzip file (RFC 1952 section 2.2)."""
-    decoder, size, members = zlib.decompressobj(_GZIP), 0, 1
-    try:
-        async for chunk in chunks:
-            rest = chunk
-            while rest:
-                if decoder.eof:
-                    members += 1
-                    decoder = zlib.decompressobj(_GZIP)
-                if members > _MAX_MEMBERS:
-                    raise EgressRefused("The answer's compressed body has too many parts.")
-                data = decoder.decompress(rest, most - size + 1)
-                rest = decoder.unused_data
-                size += len(data)
-                if size > most:
-                    raise _too_large(most)
-                yield data
-    except zlib.error:
-        raise EgressFailed("The answer's compressed body is damaged. Try again later.") from None
-    if not decoder.eof:
-        raise EgressFailed("The answer's compressed body ended early. Try again later.")
+class _Inflating:
+    """The decoder of all members of a gzip file (RFC 1952 section 2.2)."""
+
+    __slots__ = ("_decoder", "_members", "_most", "_size")
+
+    def __init__(self, most: int) -> None:
+        self._decoder = zlib.decompressobj(_GZIP)
+        self._most, self._size, self._members = most, 0, 1
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the content of the next bytes of the file."""
+        while data:
+            if self._decoder.eof:
+                self._members += 1
+                self._decoder = zlib.decompressobj(_GZIP)
+            if self._members > _MAX_MEMBERS:
+                raise EgressRefused("The answer's compressed body has too many parts.")
+            try:
+                content = self._decoder.decompress(data, self._most - self._size + 1)
+            except zlib.error:
+                raise EgressFailed("The answer's compressed body is damaged. Try again later.") from None
+            data = self._decoder.unused_data
+            self._size += len(content)
+            if self._size > self._most:
+                raise _too_large(self._most)
+            yield content
+
+    def end(self) -> None:
+        """Raise EgressFailed if the file is not complete."""
+        if not self._decoder.eof:
+            raise EgressFailed("The answer's compressed body ended early. Try again later.")
 
 
 def _too_large(limit: int) -> EgressRefused:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -100,9 +100,13 @@ async def exchange(
             connections = await kept()
             await connections.enter(target, policy, caller)
             try:
-                answered = _answered(connections, request, target, policy, secrets, progress, resolve, tls)
-                async with answered as answer:
+                key, response, answer = await _answered(
+                    connections, request, target, policy, secrets, progress, resolve, tls
+                )
+                try:
                     yield answer
+                finally:
+                    _release(connections, key, response)
             finally:
                 connections.leave(target, caller)
     except EgressRefused as refusal:
@@ -116,7 +120,6 @@ async def exchange(
         ) from None
 
 
-@asynccontextmanager
 async def _answered(
     connections: Kept,
     request: Request,
@@ -126,25 +129,33 @@ async def _answered(
     progress: Progress,
     resolve: Resolve,
     tls: ssl.SSLContext | None,
-) -> AsyncIterator[Answer]:
+) -> tuple[Hashable, Response, Answer]:
+    """Return the last answer, after its redirects, with its response and the key of its connection."""
     proxy = await proxy_for(target, policy, resolve)
     key = (target.scheme, target.host, target.port, secrets.key, policy.allow, resolve, tls, proxy)
     dial = partial(dialed, target, policy, resolve, tls, proxy)
     for _ in range(policy.max_redirects + 1 if request.method in _SAFE else 1):
         head = head_of(request, target, policy, secrets, proxy)
         response = await _sent(connections.take(key), dial, request, head, progress)
+        is_last = False
         try:
             answer = Answer(request.method, response, policy)
             following = _following(answer, request, target, policy)
             if following is None:
                 check_type(answer, policy)
-                yield answer
-                return
+                is_last = True
+                return key, response, answer
             target = following
         finally:
-            response.close()
-            connections.put(key, response.wire)
+            if not is_last:
+                _release(connections, key, response)
     raise EgressRefused(f"The address redirects more than {policy.max_redirects} times.")
+
+
+def _release(connections: Kept, key: Hashable, response: Response) -> None:
+    """End an answer, and keep its connection if it can be used again."""
+    response.close()
+    connections.put(key, response.wire)
 
 
 async def _sent(
