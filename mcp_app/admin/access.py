@@ -19,6 +19,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import Select, object_button
+from mcp_app.admin.callers import limits as limit_tables
 from mcp_app.admin.callers.links import CLIENTS_END, linked, pages_of, revoke_button
 from mcp_app.admin.callers.use import use_of
 from mcp_app.admin.columns import text_column, time_column
@@ -47,6 +48,7 @@ from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
 from mcp_app.interface.links import may_view, user_address
 from mcp_app.interface.text import marked, visible
+from mcp_app.limits.matching import Caller
 from mcp_app.models import ApiKey
 from mcp_app.protocol.scopes import ADMIN, BASIC, MCP
 
@@ -285,6 +287,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
             "replace_url": self.page_url("replace", key) if replaceable else "",
             "pages": pages_of(request.user, principal),
             "use": use_of(request.user, principal),
+            "fills": limit_tables.of_caller(request, Caller.of(principal)),
             "seen_url": seen,
         }
 

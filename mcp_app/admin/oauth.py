@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin, Select, Textarea, object_button, revoking
+from mcp_app.admin.callers import limits as limit_tables
 from mcp_app.admin.callers.links import linked, pages_of
 from mcp_app.admin.callers.use import use_of
 from mcp_app.admin.columns import text_column, time_column
@@ -26,6 +27,7 @@ from mcp_app.auth.api_keys import login_name
 from mcp_app.auth.own_addresses import company_login_lacks, origin, resource, second_factor_lacks
 from mcp_app.interface.links import connections_page, may_view, user_address
 from mcp_app.interface.text import marked, visible
+from mcp_app.limits.matching import Caller
 from mcp_app.oauth.connections import disable, enable, end, end_each, principal_key
 from mcp_app.oauth.machines.assertions import METHOD
 from mcp_app.oauth.machines.registration import PERMISSION, WITH_SECRET, Machine, create_machine
@@ -358,6 +360,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
             "revoking": button if self.has_end_permission(request) else None,
             "pages": pages_of(request.user, principal),
             "use": use_of(request.user, principal),
+            "fills": limit_tables.of_caller(request, Caller.of(principal)),
         }
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Connection]:

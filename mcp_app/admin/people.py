@@ -25,6 +25,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
+from mcp_app.admin.callers import limits as limit_tables
 from mcp_app.admin.callers.links import pages_of_user
 from mcp_app.admin.list_filters import ListedLookups, NamedList
 from mcp_app.admin.markup import badge, with_window
@@ -36,6 +37,7 @@ from mcp_app.auth.own_addresses import second_factor_lacks
 from mcp_app.catalogue.access import holder_of, holder_of_group, may_ask
 from mcp_app.execution.stored.approval_rules import waiting
 from mcp_app.interface.text import marked
+from mcp_app.limits.matching import Caller
 from mcp_app.models.catalogue import ENTRY_KINDS
 from mcp_app.oauth.second_factor.gate import has_factor
 
@@ -286,7 +288,8 @@ class FactorRemoval(ModelAdmin[Any]):
         kept = user is not None and has_factor(user)
         removable = kept and not second_factor_lacks() and self.has_second_factor_permission(request)
         pages = [] if user is None else pages_of_user(request.user, user.get_username())
-        context = {"second_factor": kept, "removable": removable, "pages": pages}
+        fills = [] if user is None else limit_tables.of_caller(request, Caller(f"user:{user.pk}"))
+        context = {"second_factor": kept, "removable": removable, "pages": pages, "fills": fills}
         if user is None or not may_ask(request.user):
             return context
         seen = reverse("mcp_person", args=[user.pk])

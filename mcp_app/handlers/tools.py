@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.admission.checks import Inline
-from mcp_app.execution.admission.gate import checked_fields, is_limited, look, rules
+from mcp_app.execution.admission.gate import checked_fields, limits_of, look, rules
 from mcp_app.execution.calls.calls import Work
 from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
@@ -74,6 +74,8 @@ def call_inline(context: CallerContext, params: Params) -> Result | McpError:
         return None
     if "_meta" in params:
         progress_token(request_meta(params))  # A token of the wrong type is refused.
+    if rules.active and not _is_leased(context, found[0]):
+        return None
     version, (entry, arguments) = context.session.version, found
     try:
         runner = context.services.calls.runner
@@ -94,8 +96,27 @@ def begin(context: RequestContext, params: Params) -> bool:
     found = _inline(context, params, may_wait=True)
     if found is None or found[0].task_required:
         return False
-    _run(context, params, *found)
+    if rules.active and not _is_leased(context, found[0]):
+        return False
+    try:
+        _run(context, params, *found)
+    except McpError:
+        if rules.active:
+            _return_lease(context, found[0])
+        raise
     return True
+
+
+def _is_leased(context: CallerContext, entry: ToolEntry) -> bool:
+    """Return True if no rule limits a call, or if this process has leased it and counts it now."""
+    limiter = context.services.background.gate.limiter
+    return limiter.leases.take_now(limits_of(entry, context.principal, context.catalogue.server.path))
+
+
+def _return_lease(context: CallerContext, entry: ToolEntry) -> None:
+    leases = context.services.background.gate.limiter.leases
+    for bucket in limits_of(entry, context.principal, context.catalogue.server.path):
+        leases.give_back(bucket)
 
 
 def _inline(
@@ -116,8 +137,6 @@ def _inline(
     if not may_wait and (not entry.function.never_waits or entry.function.context_name is not None):
         return None
     if ("requestState" in params or "inputResponses" in params) and is_modern(context.session.version):
-        return None
-    if rules.active and is_limited(entry, context.principal, context.catalogue.server.path):
         return None
     return entry, {**arguments, **entry.fixed_arguments} if entry.fixed_arguments else arguments
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mcp_app.limits.rules import MICROSECONDS, Bucket
@@ -65,6 +65,21 @@ class Leases:
                 return self._take_own(bucket)
             finally:
                 leased.waiting -= 1
+
+    def take_now(self, buckets: Sequence[Bucket]) -> bool:
+        """Admit one call that this process has leased in all ``buckets``, without waiting.
+
+        Return False without effect if it has not, or if a bucket is not an enforced rate.
+        """
+        now, found = self._clock(), []
+        for bucket in buckets:
+            leased = self._leased.get(bucket.key)
+            if leased is None or leased.calls < 1 or leased.expires <= now or bucket.rule.observe:
+                return False
+            found.append(leased)
+        for leased in found:
+            leased.calls -= 1
+        return True
 
     def give_back(self, bucket: Bucket) -> None:
         """Return a call that was admitted and did not start. Another call of this process may use it."""

@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 
 from mcp_app import conf
 from mcp_app.database import clock
+from mcp_app.limits import current
 from mcp_app.limits.limiter import budget_key
 from mcp_app.limits.matching import Caller, subject_of
 from mcp_app.limits.rules import BUDGET, CONCURRENT, MICROSECONDS, RATE, Bucket, Period, Rule, Who
@@ -67,10 +68,10 @@ def of_caller(rules: Iterable[Rule], caller: Caller) -> list[Fill]:
     return fills(found)
 
 
-def of_tool(rules: Iterable[Rule], tool: str, tags: Collection[str]) -> list[Fill]:
-    """Return the fills of the rules whose callers share one count, and which limit a tool."""
-    found = [rule for rule in rules if rule.who in _SHARED and rule.takes(tool, tags, "")]
-    return [fill for rule in found for fill in of_rule(rule)]
+def of_user(pk: Any) -> list[Fill]:
+    """Return the fills of the rules that limit a user with any credential."""
+    current.load_if_old()
+    return of_caller(current.holder.rules.rules, Caller(f"user:{pk}"))
 
 
 def fills(buckets: Collection[Bucket]) -> list[Fill]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -100,11 +100,11 @@ class Bucket:
     rule: Rule
     measure: str
     subject: str
+    key: str = field(init=False, compare=False)
 
-    @property
-    def key(self) -> str:
-        """The name of the count that all processes share."""
-        return f"{self.rule.id}/{self.measure}/{self.subject}"
+    def __post_init__(self) -> None:
+        """Set ``key``, the name of the count that all processes share."""
+        object.__setattr__(self, "key", f"{self.rule.id}/{self.measure}/{self.subject}")
 
     @property
     def burst(self) -> int:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from mcp_app import conf
 from mcp_app.auth.own_addresses import offers_company_login, second_factor_lacks
+from mcp_app.limits import report
 from mcp_app.oauth.connections import end
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.metadata import only_when_offered
@@ -87,5 +88,10 @@ def apps(request: HttpRequest) -> HttpResponse:
         }
         for each in live
     ]
-    context = {"rows": rows, "done": "done" in request.GET, "second_factor": not second_factor_lacks()}
+    context = {
+        "rows": rows,
+        "done": "done" in request.GET,
+        "second_factor": not second_factor_lacks(),
+        "fills": report.of_user(request.user.pk),
+    }
     return page(request, "mcp_oauth/apps.html", context)

@@ -6,12 +6,14 @@ from pathlib import PurePath
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import ValidationError
 from django.core.files import File
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from mcp_app.admin.callers import limits as limit_tables
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.entry_admin import EntryAdmin
 from mcp_app.admin.entries.entry_filters import PresetFilter
@@ -24,6 +26,7 @@ from mcp_app.catalogue.access import permission_of
 from mcp_app.catalogue.exposure.viewsets.offering import has_open_view
 from mcp_app.catalogue.schemas.client_rules import refusals
 from mcp_app.catalogue.schemas.strict_json import parse_json
+from mcp_app.catalogue.snapshots.current_snapshot import loaded
 from mcp_app.catalogue.sources.base import LIMITS
 from mcp_app.catalogue.sources.lookup import related, source_of
 from mcp_app.catalogue.sources.preset.source import PRESET
@@ -97,6 +100,15 @@ class ToolAdmin(HttpToolPages, TransferPages, EntryAdmin):
             except ValidationError:
                 del initial["fixed_arguments"]
         return initial
+
+    def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
+        """Add the limits of the tool, for users who may view limits."""
+        more = super().form_context(request, object_id)
+        tool = self.get_object(request, unquote(object_id))
+        if tool is not None:
+            served = loaded().tools.get(tool.name)
+            more["rules"] = limit_tables.of_tool(request, tool.name, () if served is None else served.tags)
+        return more
 
     @admin.display(description="arguments of the tool")
     def tool_schema(self, preset: Tool) -> SafeString:

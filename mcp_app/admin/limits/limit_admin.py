@@ -11,7 +11,7 @@ from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
-from mcp_app.admin.limits import tables
+from mcp_app.admin.callers import limits as tables
 from mcp_app.admin.limits.forms import LimitForm
 from mcp_app.admin.markup import badge
 from mcp_app.auth.permissions import PermissionMissing

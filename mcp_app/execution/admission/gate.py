@@ -11,6 +11,7 @@ from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.admission.checks import ORDER, Inline, LimitRules, Queued
 from mcp_app.limits.current import buckets_of, holder
+from mcp_app.limits.rules import Bucket
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.streams.gateway import Streams
@@ -39,9 +40,9 @@ class CallGate:
                 await check.soon(call)
 
 
-def is_limited(entry: ToolEntry, principal: Principal, path: str) -> bool:
-    """Return True if a rule limits the call. Use it only while ``rules.active``."""
-    return buckets_of(principal.key, entry.name, entry.tags, path) != ()
+def limits_of(entry: ToolEntry, principal: Principal, path: str) -> tuple[Bucket, ...]:
+    """Return the counts of a call, or () if no rule limits it. Use it only while ``rules.active``."""
+    return buckets_of(principal.key, entry.name, entry.tags, path)
 
 
 def admit_now(call: Queued) -> None:

@@ -10,14 +10,18 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
+from mcp_app.auth.api_keys import issue_api_key
+from mcp_app.catalogue.changes.services import save_entry
+from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.database import clock
 from mcp_app.limits import current, usage
 from mcp_app.limits.rules import BUDGET, Bucket, Period
 from mcp_app.limits.services import save_rule
-from mcp_app.models import AuditEvent, LimitRule, LimitUsage, Message
+from mcp_app.models import AuditEvent, LimitRule, LimitUsage, Message, Tool
 
 pytestmark = pytest.mark.django_db
 ADD = "admin:mcp_app_limitrule_add"
+REQUEST = {"origin": "http://127.0.0.1:1", "method": "GET", "path": "/"}
 FORM = {
     "name": "calm", "who": "user", "who_value": "*", "what": "everything", "what_value": "", "rate": "2",
     "rate_period": "hour", "burst": "", "concurrent": "", "budget": "", "budget_unit": "calls",
@@ -128,3 +132,34 @@ def test_hostile_names_are_escaped(admin_client: Client) -> None:
     save_rule(actor=None, name="t", who="installation", what="tool", what_value=hostile, rate=1)
     for path in (reverse("admin:mcp_app_limitrule_changelist"), url("change", LimitRule.objects.get())):
         assert hostile not in admin_client.get(path).content.decode()
+
+
+def test_pages_of_user_and_key_show_what_is_used(admin_client: Client, admin_user: Any) -> None:
+    key, _ = issue_api_key(user=admin_user, name="laptop")
+    save_rule(actor=None, name="each", who="user", who_value="*", budget=10)
+    save_rule(actor=None, name="by-key", who="key", who_value=str(key.pk), concurrent=3)
+    current.load()
+    page = admin_client.get(reverse("admin:auth_user_change", args=[admin_user.pk]))
+    assert [row["limit"] for row in page.context["fills"]] == ["each"]
+    page = admin_client.get(reverse("admin:mcp_app_apikey_change", args=[key.pk]))
+    assert [row["limit"] for row in page.context["fills"]] == ["by-key", "each"]
+
+
+def test_user_who_may_not_view_limits_sees_none_on_other_pages(django_user_model: Any) -> None:
+    client = client_of(django_user_model, "view_user")
+    save_rule(actor=None, name="each", who="user", who_value="*", budget=10)
+    current.load()
+    person = django_user_model.objects.get(username="person")
+    page = client.get(reverse("admin:auth_user_change", args=[person.pk]))
+    assert page.context["fills"] == []
+
+
+def test_page_of_a_tool_lists_its_limits(admin_client: Client, django_user_model: Any) -> None:
+    tool = save_entry(kind=Tool, actor=None, source=HTTP, name="web", request=REQUEST)
+    save_rule(actor=None, name="one", who="installation", what="tool", what_value="web", rate=1)
+    save_rule(actor=None, name="other", who="installation", what="tool", what_value="x", rate=1)
+    current.load()
+    address = reverse("admin:mcp_app_tool_change", args=[tool.pk])
+    assert [each["name"] for each in admin_client.get(address).context["rules"]] == ["one"]
+    page = client_of(django_user_model, "view_tool").get(address)
+    assert page.context["rules"] == []

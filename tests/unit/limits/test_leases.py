@@ -122,6 +122,19 @@ async def test_process_without_redis_admits_its_share_of_the_rate() -> None:
     assert await fleet.admitted(limit, 1_000) == 4
 
 
+async def test_leased_call_is_admitted_without_waiting_in_all_limits_or_in_none() -> None:
+    fleet = Fleet()
+    fast, other = (bucket(rate=1_000, rate_period="second", burst=100) for _ in range(2))
+    leases = fleet.each[0]
+    assert leases.take_now([])
+    assert not leases.take_now([fast])
+    assert await fleet.admitted(fast, 1) == 1
+    assert not leases.take_now([fast, other])
+    assert [leases.take_now([fast]) for _ in range(25)].count(True) == 24
+    fleet.clock.now += 1
+    assert not leases.take_now([fast])
+
+
 async def test_call_that_did_not_start_is_given_back() -> None:
     fleet, limit = Fleet(), bucket(rate=1, rate_period="minute")
     assert await fleet.admitted(limit, 1) == 1

@@ -12,6 +12,8 @@ from django.test import Client as Browser
 
 from mcp_app.egress.client import Fetched
 from mcp_app.egress.policy import Policy
+from mcp_app.limits import current
+from mcp_app.limits.services import save_rule
 from mcp_app.oauth.consent import WAITING
 from mcp_app.oauth.documents import _failed, find_or_fetch
 from mcp_app.oauth.models import Client, Connection, UsedAssertion
@@ -311,3 +313,12 @@ def test_disabled_client_gets_remedy(program: Program) -> None:
 def test_loopback_redirect_port_may_differ(program: Program) -> None:
     other = CALLBACK.replace("33418", "51234")
     assert sent_back(program.decide(program.ask(redirect_uri=other)))["code"]
+
+
+def test_user_sees_own_limits_with_the_connected_apps(program: Program, person: Any) -> None:
+    save_rule(actor=None, name="each", who="user", who_value="*", budget=10)
+    save_rule(actor=None, name="others", who="key", who_value="*", rate=1)
+    current.load()
+    program.connect()
+    page = program.browser.get("/oauth/apps")
+    assert [fill.bucket.rule.name for fill in page.context["fills"]] == ["each"]

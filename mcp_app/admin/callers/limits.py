@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import Any, Final
 
+from django.http import HttpRequest
 from django.urls import reverse
 
 from mcp_app.admin.markup import relative
-from mcp_app.limits import report
+from mcp_app.limits import current, report
 from mcp_app.limits.answers import amount_of
 from mcp_app.limits.matching import Caller, choices
 from mcp_app.limits.notation import amounts_text, what_text, who_text
 from mcp_app.limits.report import Fill
 from mcp_app.limits.rules import Rule
+
+VIEW: Final = "mcp_app.view_limitrule"
+# The limits that the page of a tool lists.
+MOST_RULES: Final = 100
 
 
 def usage(fills: Iterable[Fill]) -> list[dict[str, Any]]:
@@ -38,6 +43,32 @@ def usage(fills: Iterable[Fill]) -> list[dict[str, Any]]:
         }
         for each in found
     ]
+
+
+def of_caller(request: HttpRequest, caller: Caller) -> list[dict[str, Any]]:
+    """Return the rows of what a caller has used, or [] if the user may not view limits."""
+    if not request.user.has_perm(VIEW):
+        return []
+    current.load_if_old()
+    return usage(report.of_caller(current.holder.rules.rules, caller))
+
+
+def of_tool(request: HttpRequest, tool: str, tags: Collection[str]) -> list[dict[str, Any]]:
+    """Return the limits of a tool, or [] if the user may not view limits."""
+    if not request.user.has_perm(VIEW):
+        return []
+    current.load_if_old()
+    return [
+        {
+            "name": rule.name,
+            "url": rule_url(rule),
+            "who": who_text(rule),
+            "amounts": amounts_text(rule),
+            "observe": rule.observe,
+        }
+        for rule in current.holder.rules.rules
+        if rule.takes(tool, tags, "")
+    ][:MOST_RULES]
 
 
 def refused_lately() -> list[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""Limits of several processes on one Redis, compared with an exact count."""
