@@ -15,6 +15,7 @@ from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.identity_provider import provider
 from mcp_app.catalogue.snapshots.catalogue_refresher import CatalogueRefresher
 from mcp_app.catalogue.snapshots.current_snapshot import Views
+from mcp_app.catalogue.upstreams import following
 from mcp_app.conf import Settings
 from mcp_app.database import clock, queries
 from mcp_app.dispatcher import Dispatcher
@@ -39,6 +40,7 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking import projects
 from mcp_app.streams.blocking.server_facts import cluster_fault
 from mcp_app.streams.gateway import Streams
+from mcp_app.upstreams import sessions as upstream_sessions
 
 log = logging.getLogger("mcp.process")
 
@@ -100,6 +102,8 @@ class Process(Services):
         self.catalogue_refresher.on_change.append(self._redact_secrets)
         self.rules.on_change.append(self.background.gate.limiter.leases.forget)
         self.log.before_flush.append(self._record_used_keys)
+        self.sessions.on_end.append(upstream_sessions.client_ended)
+        following.start()
         self.metrics.gauges["running_calls"] = lambda: self.calls.running
         self.metrics.gauges["sessions"] = lambda: self.sessions.held
         self.metrics.gauges["keys_age"] = provider.keys_age

@@ -23,7 +23,8 @@ from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls,
 from mcp_app.interface.text import marked
 from mcp_app.message_log.counts.error_groups import LAST_SEEN
 from mcp_app.message_log.triage import needing_attention, state_of
-from mcp_app.models import Draft, ErrorGroup, Prompt, Resource, ResourceTemplate, Session, Tool
+from mcp_app.models import Draft, ErrorGroup, Prompt, Resource, ResourceTemplate, Session, Tool, Upstream
+from mcp_app.upstreams import health
 
 # Maximum number of rows counted, because the first page must be fast.
 MOST_COUNTED: Final = 1_000
@@ -31,6 +32,8 @@ MOST_COUNTED: Final = 1_000
 ERROR_STATES: Final = {"regressed": "Regressed", "worse": "Worsened"}
 # Maximum number of new errors that are listed, and maximum length of the example of each.
 NAMED_ERRORS: Final = 3
+# Maximum number of upstream servers whose last outcome is read.
+MOST_UPSTREAMS: Final = 100
 SAID: Final = 120
 NEW_LINE: Final = "\n"
 
@@ -81,6 +84,7 @@ def tasks_of(request: HttpRequest) -> list[Reason]:
     """Return the pending tasks that this user may complete."""
     return [
         *_errors(request),
+        *_upstreams(request),
         *_stuck_calls(request),
         *_approvals(request),
         *_drafts(request),
@@ -113,6 +117,26 @@ def _connect_page() -> str:
 def _approvals(request: HttpRequest) -> Iterator[Reason]:
     if request.user.has_perm("mcp_app.decide_call") and (waiting := waiting_count()):
         yield Reason(_counted(waiting, "call waits", "calls wait") + " for approval", _page("approval"))
+
+
+def _upstreams(request: HttpRequest) -> Iterator[Reason]:
+    """Yield tasks for upstream servers whose last request failed, or whose entries are refused."""
+    if not request.user.has_perm("mcp_app.view_upstream"):
+        return
+    rows = list(Upstream.objects.filter(enabled=True).values_list("pk", "name", "held")[:MOST_UPSTREAMS])
+    failed = {pk: (name, found.state) for pk, name, _ in rows if (found := health.of(pk)).is_failed}
+    for pk, (name, state) in list(failed.items())[:NAMED_ERRORS]:
+        fault = "is unavailable" if state == "unavailable" else "refuses requests"
+        url = reverse("admin:mcp_app_upstream_change", args=[pk])
+        yield Reason(f"The upstream server {marked(name)} {fault}", url)
+    if more := len(failed) - NAMED_ERRORS if len(failed) > NAMED_ERRORS else 0:
+        text = _counted(more, "more upstream server fails", "more upstream servers fail")
+        yield Reason(text, _page("upstream"))
+    for pk, name, held in rows:
+        if held:
+            words = _counted(len(held), "entry is", "entries are")
+            url = reverse("admin:mcp_app_upstream_change", args=[pk])
+            yield Reason(f"{words} refused until changes of {marked(name)} are published", url)
 
 
 def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:

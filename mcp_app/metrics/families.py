@@ -42,6 +42,7 @@ RARE = {
     "refusal": ("mcp_call_refusals", "Requests that did not begin, by the code of their refusal", "code"),
     "limited": ("mcp_limited", "Calls that a limit refused", "rule"),
     "observed": ("mcp_limit_observed", "Calls that a limit would refuse if it were enforced", "rule"),
+    "upstream_fault": ("mcp_upstream_faults", "Failed requests to upstream servers", "server", "kind"),
     "long_result": ("mcp_long_results", "Results above their tool's bound", "result"),
     "oauth_scope_refused": ("mcp_oauth_scope_refusals", "Requests that lacked a scope", "scope"),
 }

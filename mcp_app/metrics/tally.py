@@ -14,7 +14,7 @@ _counted: Counter[tuple[str, str]] = Counter()
 def note(kind: str, result: str) -> None:
     """Count one event. Clients must not choose an argument, so that they cannot create labels.
 
-    The arguments are constants of this app, or names of limits.
+    The arguments are constants of this app, or names that administrators gave.
     """
     with _counting:
         _counted[kind, result] += 1

@@ -18,6 +18,11 @@ class Caller:
     key: str
     capabilities: Mapping[str, Any] = field(default_factory=dict)
 
+    @staticmethod
+    def key_of(session_id: str) -> str:
+        """Return the key of a client's session."""
+        return f"session:{session_id}"
+
     @property
     def session(self) -> str:
         """The key of the session, which includes the capabilities."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from mcp_app.metrics import tally
 from mcp_app.protocol.client import outgoing
 from mcp_app.protocol.client.answers import Answered, InputRequired
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
@@ -158,6 +159,7 @@ async def _guarded(server: UpstreamServer, send: Callable[[], Awaitable[Result]]
         if outcome is not None:
             breaker.record(outcome)
             health.report(server, outcome)
+            tally.note("upstream_fault", f"{server.name} {outcome.kind.value}")
     breaker.record(None)
     health.report(server, None)
     return result

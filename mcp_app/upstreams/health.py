@@ -29,6 +29,11 @@ class Health:
     text: str = ""
     at: float = 0.0
 
+    @property
+    def is_failed(self) -> bool:
+        """True if the last request failed for a reason that an administrator may mend."""
+        return self.state in ("unavailable", "refused")
+
 
 def report(server: UpstreamServer, fault: UpstreamFault | None) -> None:
     """Share the outcome of a request, without waiting. Called on an event loop."""

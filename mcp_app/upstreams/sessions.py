@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import os
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -48,6 +49,8 @@ _numbers = count(1)
 
 @dataclass(slots=True)
 class _Kept:
+    server: UpstreamServer
+    caller: Caller
     peer: Peer
     used_at: float
     stored_at: float
@@ -98,6 +101,13 @@ async def end(server: UpstreamServer, caller: Caller) -> None:
         await _delete(server, found.peer)
 
 
+def client_ended(session_id: str) -> None:
+    """End the sessions that this process has for a client's session. Called on an event loop."""
+    key = Caller.key_of(session_id)
+    for kept in [kept for kept in _kept.values() if kept.caller.key == key and kept.peer.session]:
+        _in_background(end(kept.server, kept.caller))
+
+
 async def forget(server: UpstreamServer, caller: Caller, peer: Peer) -> None:
     """Drop a handshake that the server no longer accepts, unless another process has replaced it."""
     name = _modern(server) if peer.is_modern else _legacy(server, caller)
@@ -120,7 +130,7 @@ async def _open(server: UpstreamServer, caller: Caller) -> Peer:
     while True:
         for name in names:
             if (peer := await asyncio.to_thread(_read, name)) is not None:
-                _keep(server, name, peer)
+                _keep(server, caller, name, peer)
                 return peer
         if await asyncio.to_thread(shared_values.acquire, lock, holder, HANDSHAKE_SECONDS):
             break
@@ -130,7 +140,7 @@ async def _open(server: UpstreamServer, caller: Caller) -> Peer:
     try:
         peer = await _handshake(server, identity(caller))
         name = names[0] if peer.is_modern else names[1]
-        _keep(server, name, peer)
+        _keep(server, caller, name, peer)
         await asyncio.to_thread(_write, name, peer)
         return peer
     finally:
@@ -209,11 +219,11 @@ def _is_fresh(found: _Kept, server: UpstreamServer) -> bool:
     return time.monotonic() - found.used_at < most
 
 
-def _keep(server: UpstreamServer, name: str, peer: Peer) -> None:
+def _keep(server: UpstreamServer, caller: Caller, name: str, peer: Peer) -> None:
     now = time.monotonic()
     while len(_kept) >= _MAX_KEPT:
         del _kept[next(iter(_kept))]
-    _kept[name] = _Kept(peer, now, now)
+    _kept[name] = _Kept(server, caller, peer, now, now)
     if peer.session:
         loop = asyncio.get_running_loop()
         loop.call_later(IDLE_SECONDS + _RENEW_SECONDS, _look_for_end, server, name, peer)
@@ -228,7 +238,11 @@ async def _touch(name: str, found: _Kept) -> None:
 
 
 def _look_for_end(server: UpstreamServer, name: str, peer: Peer) -> None:
-    task = asyncio.get_running_loop().create_task(_end_if_idle(server, name, peer))
+    _in_background(_end_if_idle(server, name, peer))
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
     _ending.add(task)
     task.add_done_callback(_ending.discard)
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import orjson
@@ -20,7 +21,10 @@ TOOL: dict[str, Any] = {"name": "ask", "inputSchema": {"type": "object"}}
 
 
 class Asker:
-    """A server whose tool asks a question. ``answers`` are the client's, ``cancelled`` the ids of calls."""
+    """A server whose tool asks a question. ``answers`` are the client's, ``cancelled`` the ids of calls.
+
+    ``deleted`` are the ended sessions.
+    """
 
     def __init__(self, **params: Any) -> None:
         self.params = {**QUESTION, **params}
@@ -28,8 +32,11 @@ class Asker:
         self.capabilities: dict[str, Any] = {}
         self.answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.cancelled: asyncio.Queue[Any] = asyncio.Queue()
+        self.deleted: asyncio.Queue[str | None] = asyncio.Queue()
+        self.tool = TOOL
         self.writer: asyncio.StreamWriter
         self.call: Any = None
+        self.sessions = count(1)
         self.url = ""
         self.loop: asyncio.AbstractEventLoop
 
@@ -39,15 +46,17 @@ class Asker:
         if method == "initialize":
             self.capabilities = message["params"]["capabilities"]
             told = {"protocolVersion": V2025_11_25, "capabilities": {"tools": {}}, "serverInfo": {}}
-            writer.write(_result(message, told))
+            writer.write(_result(message, told, f"Mcp-Session-Id: {next(self.sessions)}"))
         elif method == "tools/list":
-            writer.write(_result(message, {"tools": [TOOL]}))
+            writer.write(_result(message, {"tools": [self.tool]}))
         elif method == "tools/call":
             self.writer, self.call = writer, message["id"]
             writer.write(HEAD)
             self.send(id=1, method=self.method, params=self.params)
             await writer.drain()
         else:
+            if heard.line.startswith("DELETE"):
+                self.deleted.put_nowait(heard.header("mcp-session-id"))
             if method == "notifications/cancelled":
                 self.cancelled.put_nowait(message["params"]["requestId"])
             elif method is None:
@@ -75,8 +84,8 @@ class Asker:
         self.loop.call_soon_threadsafe(now)
 
 
-def _result(message: Any, result: Any) -> bytes:
-    return response(orjson.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+def _result(message: Any, result: Any, *headers: str) -> bytes:
+    return response(orjson.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), *headers)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from mcp_app.auth.permissions import may_view_people
 from mcp_app.interface.text import marked
 from mcp_app.message_log.search.language import LONGEST
 from mcp_app.message_log.search.saved import READS, searches_of
-from mcp_app.models import ApiKey, Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models import ApiKey, Prompt, Resource, ResourceTemplate, Tool, Upstream
 
 # Maximum number of rows read per kind.
 MOST_READ: Final = 500
@@ -167,6 +167,17 @@ def _clients(request: HttpRequest, text: str) -> Iterator[SearchResult]:
             yield SearchResult(rank, "OAuth client", name or client_id, client_id, url)
 
 
+def _upstreams(request: HttpRequest, text: str) -> Iterator[SearchResult]:
+    if not request.user.has_perm("mcp_app.view_upstream"):
+        return
+    says = Q(name__icontains=text) | Q(title__icontains=text) | Q(url__icontains=text)
+    for pk, name, title, url in Upstream.objects.filter(says).values_list("pk", "name", "title", "url")[
+        :MOST_READ
+    ]:
+        if (rank := rank_of(text, name, title, url)) is not None:
+            yield SearchResult(rank, "upstream server", name, title or url, page_of("upstream", pk))
+
+
 def _documents(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     """Yield sections whose heading matches, followed by sections that contain the text.
 
@@ -188,8 +199,8 @@ def _section(rank: int, section: documents.Section) -> SearchResult:
 
 
 SOURCES: Final[tuple[Source, ...]] = (
-    _entries, _pages, _searches, _people, _keys, traffic.sessions, traffic.calls, _clients, _settings,
-    _documents, traffic.messages,
+    _entries, _pages, _searches, _people, _keys, traffic.sessions, traffic.calls, _clients, _upstreams,
+    _settings, _documents, traffic.messages,
 )  # fmt: skip
 
 

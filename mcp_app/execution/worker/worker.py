@@ -23,6 +23,7 @@ from mcp_app.auth.api_keys import principal_of
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.current_snapshot import Views, refresh_now
 from mcp_app.catalogue.snapshots.snapshot import EMPTY, Catalogue
+from mcp_app.catalogue.upstreams import following
 from mcp_app.conf import Settings
 from mcp_app.database import clock, queries
 from mcp_app.database.queries import query
@@ -57,6 +58,7 @@ from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.session import LiveSession
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
+from mcp_app.upstreams import sessions as upstream_sessions
 
 with suppress(ImportError):
     from uvloop import new_event_loop
@@ -232,6 +234,7 @@ class Worker:
     async def _start(self) -> None:
         self._streams.hub.subscribe("cancel", self._on_cancel)
         self._streams.hub.subscribe("session", self._on_session)
+        following.start()
         self._streams.hub.subscribe("watching", self._log.on_watching)
         await self._streams.start()
         self._log.start()
@@ -361,6 +364,7 @@ class Worker:
 
     def _on_session(self, payload: dict[str, Any]) -> None:
         if payload.get("what") == "ended":
+            upstream_sessions.client_ended(payload["session"])
             for (session_id, *_), call in list(self._running.items()):
                 if session_id == payload["session"]:
                     call.cancel("the session ended")

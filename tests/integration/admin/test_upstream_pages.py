@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from io import StringIO
 from typing import Any
@@ -16,7 +17,10 @@ from mcp_app.admin.upstreams import tools_page
 from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.catalogue.upstreams.entries import tools_of
+from mcp_app.doctor import Installation
+from mcp_app.doctor import upstreams as doctor_check
 from mcp_app.models import Draft, Tool, Upstream
+from mcp_app.streams.blocking import shared_values
 from mcp_app.upstreams import client as upstream_client
 from mcp_app.upstreams import health, sessions
 from tests.servers.sdk_server import SdkServer, sdk_server
@@ -243,3 +247,25 @@ def test_command_adds_lists_refreshes_and_removes(site: SdkServer) -> None:
 def test_command_names_the_problem(arguments: tuple[str, ...]) -> None:
     with pytest.raises(CommandError):
         run(*arguments)
+
+
+# Operation.
+
+
+def test_failing_server_is_on_the_first_page_in_the_doctor_and_in_the_search(
+    admin_client: Client, clean_redis: str, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    row = storing.save_upstream(actor=None, name="crm", url="https://crm.example.com/mcp")
+    fault = {"state": "unavailable", "kind": "timeout", "text": "did not answer in time.", "at": 1.0}
+    shared_values.put(health._name(row.pk), json.dumps(fault).encode(), 60)
+    reasons = admin_client.get(reverse("admin:mcp_app_message_dashboard")).context["dashboard"].verdict.tasks
+    assert (reasons[0].text, reasons[0].url) == ("The upstream server crm is unavailable", url("change", row))
+    (finding,) = doctor_check.available(Installation())
+    assert (finding.level, finding.text) == ("warning", "the server crm did not answer in time.")
+    found = admin_client.get(reverse("mcp_find"), {"q": "crm.exam", "format": "json"}).json()["found"]
+    assert ("upstream server", "crm", url("change", row)) in [
+        (each["kind"], each["title"], each["url"]) for each in found
+    ]
+    storing.save_upstream(actor=None, upstream=row, enabled=False)
+    assert [*doctor_check.available(Installation())] == []

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcp_app.catalogue.sources.upstream import known
-from mcp_app.catalogue.upstreams import importing, storing
+from mcp_app.catalogue.upstreams import following, importing, storing
 from mcp_app.database.queries import aquery
 from mcp_app.execution.questions.relayed import form_of, relayed
-from mcp_app.models import Upstream
+from mcp_app.models import Draft, Upstream
 from mcp_app.protocol.versions import V2026_07_28
 from mcp_app.testing import Client
 from mcp_app.testing.answers import RequestError
@@ -112,6 +112,43 @@ def test_question_that_nobody_answers_is_cancelled_at_the_server(monkeypatch: py
             assert "no longer waits" in late["content"][0]["text"]
 
     asyncio.run(run())
+
+
+@pytest.mark.requirement("INT-75")
+def test_session_ends_with_the_session_of_its_client() -> None:
+    async def run() -> None:
+        asker = Asker()
+        async with serve(asker):
+            async with Client(stored=True, elicit={}) as ours:
+                call = asyncio.create_task(ours.call_tool("other_ask"))
+                await asker.answers.get()
+                asker.finish("")
+                await call
+            assert await asker.deleted.get() == "1"
+        assert sessions._kept == {}
+
+    asyncio.run(run())
+
+
+@pytest.mark.requirement("INT-66")
+def test_reported_change_of_a_list_becomes_a_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "SETTLE_SECONDS", 0.0)
+
+    async def run() -> None:
+        asker = Asker()
+        async with serve(asker), Client(stored=True, elicit={}) as ours:
+            call = asyncio.create_task(ours.call_tool("other_ask"))
+            await asker.answers.get()
+            asker.tool = {**TOOL, "description": "Ask again."}
+            for _ in range(3):
+                asker.send(method="notifications/tools/list_changed")
+            asker.finish("")
+            await call
+            await asyncio.gather(*following._reading)
+
+    asyncio.run(run())
+    (draft,) = Draft.objects.filter(kind="tool")
+    assert draft.values["description"] == "Ask again."
 
 
 @pytest.mark.requirement("INT-65")

@@ -53,6 +53,7 @@ EXPECTED = {
     "mcp_call_refusals",
     "mcp_limited",
     "mcp_limit_observed",
+    "mcp_upstream_faults",
     "mcp_long_results",
     "mcp_oauth_scope_refusals",
     "mcp_redis_memory_used_bytes",

@@ -16,6 +16,7 @@ from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
 from tests.unit.upstreams.conftest import Upstream
 
+TOOLS = [("tools", "tools/list", "tools")]
 only_legacy = pytest.mark.parametrize("version", [V2025_11_25])
 only_modern = pytest.mark.parametrize("version", [V2026_07_28])
 
@@ -41,9 +42,10 @@ async def test_tools_are_listed_and_called_in_each_revision(upstream: Upstream, 
     async def record(event: Event) -> None:
         events.append(event)
 
-    found = await client.listing(server)
+    found = await client.listing(server, TOOLS)
     assert found.peer.version == version
-    assert [tool["name"] for tool in found.tools] == ["steps", "counter", "wait", "asking", "failing"]
+    names = [tool["name"] for tool in found.items["tools"]]
+    assert names == ["steps", "counter", "wait", "asking", "failing"]
     assert text(await call(server, "steps", {"number": 2}, on_event=record)) == "2 steps"
     assert [event.progress for event in events if isinstance(event, Progress)] == [1.0, 2.0]
     assert [event.level for event in events if isinstance(event, LogLine)] == ["warning"]
@@ -52,7 +54,7 @@ async def test_tools_are_listed_and_called_in_each_revision(upstream: Upstream, 
 
 @only_legacy
 async def test_listing_leaves_no_session(upstream: Upstream) -> None:
-    await client.listing(upstream.settings())
+    await client.listing(upstream.settings(), TOOLS)
     assert [method for method, _ in upstream.requests][-1] == "DELETE"
     (number,) = upstream.session_ids
     with pytest.raises(SessionNotFound):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.sources.upstream.definitions import digest
-from mcp_app.catalogue.sources.upstream.known import KnownUpstream
+from mcp_app.catalogue.sources.upstream.known import KnownUpstream, lists_changed
 from mcp_app.catalogue.sources.upstream.session_keys import caller_of
 from mcp_app.protocol.client.answers import Answered, Event, InputRequired, LogLine, Notice, Progress
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
@@ -183,6 +183,8 @@ class Conversation:
             number = event.params.get("elicitationId")
             if isinstance(number, str) and number in self._links:
                 context.elicitation_complete(f"{name}:{number}")
+        elif isinstance(event, Notice) and event.method.endswith("/list_changed"):
+            lists_changed(name)
 
     async def _leave(self) -> None:
         """Let the call wait for the next run, or cancel it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from mcp_app.upstreams.server import UpstreamServer
 # A change takes effect everywhere within this time.
 KEPT_SECONDS: Final = 5.0
 _kept: dict[str, KnownUpstream] = {}
+# Called on the event loop with the name of a server whose lists changed.
+on_list_change: list[Callable[[str], None]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,12 @@ def read(row: Upstream) -> KnownUpstream:
 def server_of(row: Upstream) -> UpstreamServer:
     """Return the settings of requests in a row."""
     return UpstreamServer(row.pk, row.name, row.url, row.credential, row.era, row.timeout_seconds)
+
+
+def lists_changed(name: str) -> None:
+    """Report that a server changed one of its lists."""
+    for callback in on_list_change:
+        callback(name)
 
 
 def drop(name: str) -> None:

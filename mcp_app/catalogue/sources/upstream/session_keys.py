@@ -38,4 +38,4 @@ def _key(isolation: str, context: Any) -> str:
         return f"user:{principal.user_id}"
     if isolation == Upstream.Isolation.USER or is_modern(context.protocol_version):
         return f"principal:{principal.key}"
-    return f"session:{context.session_id}"
+    return Caller.key_of(context.session_id)
