@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from mcp_app.models import LimitRule
 # process applies a change of a group's members after it.
 RELOAD_SECONDS: Final = 10.0
 TOPIC: Final = "limits"
+_OF_GROUPS: Final = frozenset({Who.GROUP, Who.MEMBER})
 _AMOUNTS: Final = ("rate", "burst", "concurrent", "budget")
 _COPIED: Final = (
     "id", "name", "who", "who_value", "what", "what_value", "rate_period", "budget_unit", "budget_period",
@@ -51,7 +52,9 @@ def load() -> None:
     """Load the rules. Blocks on the database."""
     with _loading:
         loaded_at = time.monotonic()
-        replace([rule_of(row) for row in LimitRule.objects.filter(enabled=True)])
+        rows = list(LimitRule.objects.filter(enabled=True))
+        named, members = _named_users(rows), _members(rows)
+        replace([_rule(row, _users(row, named, members)) for row in rows])
         holder.loaded_at = loaded_at
 
 
@@ -68,27 +71,53 @@ def load_if_old() -> None:
 
 
 def replace(rules: Collection[Rule]) -> None:
-    """Apply these rules from now on. Cached plans are dropped, because members of groups may have changed."""
-    holder.rules = RuleSet(sorted(rules, key=lambda rule: rule.name))
+    """Apply these rules from now on. If nothing changed, the cached plans of calls stay."""
+    found = tuple(sorted(rules, key=lambda rule: rule.name))
+    if found == holder.rules.rules:
+        return
+    holder.rules = RuleSet(found)
     holder.by_address = holder.rules.by_address
     holder.active = bool(rules)
 
 
 def rule_of(row: LimitRule) -> Rule:
     """Return a stored or new rule as a value, with its users looked up."""
+    return _rule(row, _users(row, _named_users([row]), _members([row])))
+
+
+def _rule(row: LimitRule, users: frozenset[str]) -> Rule:
     amounts: dict[str, Any] = {name: getattr(row, name) or 0 for name in _AMOUNTS}
     copied: dict[str, Any] = {name: getattr(row, name) for name in _COPIED}
     if copied["id"] is None:
         copied["id"] = 0
-    return Rule(**copied, **amounts, observe=row.mode == LimitRule.Mode.OBSERVE, users=_users(row))
+    return Rule(**copied, **amounts, observe=row.mode == LimitRule.Mode.OBSERVE, users=users)
 
 
-def _users(row: LimitRule) -> frozenset[str]:
-    people: Any = get_user_model()._default_manager.all()
-    if row.who in (Who.GROUP, Who.MEMBER):
-        found = people.filter(groups__name=row.who_value)
-    elif row.who == Who.USER and row.who_value != EACH:
-        found = people.filter(**{people.model.USERNAME_FIELD: row.who_value})
-    else:
-        return frozenset()
-    return frozenset(f"user:{pk}" for pk in found.values_list("pk", flat=True))
+def _users(
+    row: LimitRule, named: Mapping[str, frozenset[str]], members: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    if row.who in _OF_GROUPS:
+        return members.get(row.who_value, frozenset())
+    return named.get(row.who_value, frozenset()) if row.who == Who.USER else frozenset()
+
+
+def _named_users(rows: Collection[LimitRule]) -> dict[str, frozenset[str]]:
+    """Return the users that rules name, by name. One query for any number of rules."""
+    names = {row.who_value for row in rows if row.who == Who.USER and row.who_value != EACH}
+    if not names:
+        return {}
+    field = get_user_model().USERNAME_FIELD
+    people: Any = get_user_model()._default_manager.filter(**{f"{field}__in": names})
+    return {name: frozenset({f"user:{pk}"}) for name, pk in people.values_list(field, "pk")}
+
+
+def _members(rows: Collection[LimitRule]) -> dict[str, frozenset[str]]:
+    """Return the members of the groups that rules name, by group. One query for any number of rules."""
+    names = {row.who_value for row in rows if row.who in _OF_GROUPS}
+    if not names:
+        return {}
+    found: dict[str, set[str]] = {}
+    people: Any = get_user_model()._default_manager.filter(groups__name__in=names)
+    for name, pk in people.values_list("groups__name", "pk"):
+        found.setdefault(name, set()).add(f"user:{pk}")
+    return {name: frozenset(users) for name, users in found.items()}

@@ -18,7 +18,7 @@ from tests.servers.live import LiveServer
 SHAPES = (
     *("index", "errors", "error-own", "figures-tool", "doctor", "draft-list", "auditevent-list"),
     *("tool-list", "tool-code", "tool-history", "tool-bench", "tool-callers", "tool-import", "tool-deleted"),
-    *("tool-http", "credential-list", "credential-add"),
+    *("tool-http", "credential-list", "credential-add", "limit-list", "limit-add"),
     *(
         "prompt-add",
         "resource-own",

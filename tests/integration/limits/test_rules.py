@@ -160,3 +160,17 @@ def test_command_states_why_a_limit_is_refused(arguments: tuple[str, ...]) -> No
     with pytest.raises(CommandError):
         run(*arguments)
     assert not LimitRule.objects.exists()
+
+
+def test_thousand_rules_are_loaded_with_three_queries_and_kept_while_unchanged(
+    ada: Any, django_assert_num_queries: Any
+) -> None:
+    people = [{"who": "user", "who_value": "ada"}, {"who": "member", "who_value": "analysts"}]
+    rules = [LimitRule(name=f"rule-{at}", rate=at + 1, **people[at % 2]) for at in range(1_000)]
+    LimitRule.objects.bulk_create(rules)
+    with django_assert_num_queries(3):
+        current.load()
+    first = current.holder.rules
+    assert len(current.buckets_of(f"user:{ada.pk}", "search", (), "/mcp")) == 1
+    current.load()
+    assert current.holder.rules is first

@@ -228,3 +228,31 @@ async def test_address_of_the_sender_is_limited(streams: Streams) -> None:
     for status in (200, 429):
         sent = server.send(message=request("tools/call", {"name": "work"}), headers=headers)
         assert (await sent.done()).status == status
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("background", [False, True], ids=["in the web process", "in a worker"])
+async def test_repeated_idempotency_key_is_counted_once(background: bool, streams: Streams) -> None:
+    budget = rule("budget", budget=9)
+    current.replace([budget])
+    offer(tools=[tool_entry(work, background=background)])
+    desk = Desk(streams, redis_url=REDIS if background else "")
+    await desk.open()
+    params = {"name": "work", "_meta": {"django-mcp/idempotencyKey": "again"}}
+    for number in range(3):
+        message = jsonrpc.Request(number, "tools/call", params)
+        await desk.process.dispatcher.request(desk.asked(), message, b"{}")
+    assert await units(streams, Bucket(budget, BUDGET, "all")) == 1
+
+
+async def test_leased_calls_are_answered_at_once_and_counted(streams: Streams) -> None:
+    limit(rule("fast", rate=1_000, rate_period="second", burst=8))
+    server = Server(streams)
+    headers = await server.initialize()
+    statuses = []
+    for number in range(1, 12):
+        sent = server.send(message=request("tools/call", {"name": "work"}, number), headers=headers)
+        statuses.append((await sent.done()).status)
+    leases = server.process.background.gate.limiter.leases
+    assert statuses[:8] == [200] * 8
+    assert leases.trips < len(statuses)
