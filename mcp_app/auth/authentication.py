@@ -14,6 +14,7 @@ from django.db import Error as DatabaseFault
 
 from mcp_app.auth import tokens
 from mcp_app.auth.challenges import unauthorized
+from mcp_app.auth.own_addresses import resource
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.wrong_keys import WrongKeys
 from mcp_app.database import clock
@@ -100,8 +101,8 @@ class Authenticator:
             return principal
         if authorization is None:
             raise unauthorized(NOT_LOGGED_IN if metadata else NO_CREDENTIAL, metadata=metadata)
-        if self._is_for_another(authorization, path):
-            raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
+        if (another := self._for_another(authorization, path)) is not None:
+            raise unauthorized(_misdirected(another, path), "invalid_token", metadata)
         # If ``forget`` runs during the look-up, the result may be outdated and must not be cached.
         changes = self._changes
         repeated = self._wrong.repeated(authorization, address)
@@ -128,17 +129,15 @@ class Authenticator:
         if principal.path not in ("", path):
             # This does not count as a wrong key, because the token is valid at another server of this
             # installation (AUTH-07).
-            raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
+            raise unauthorized(_misdirected(principal, path), "invalid_token", metadata)
         return principal
 
-    def _is_for_another(self, authorization: bytes, path: str) -> bool:
-        """Return True if the credential is cached for another server, so that no look-up is needed."""
+    def _for_another(self, authorization: bytes, path: str) -> Principal | None:
+        """Return the principal of a credential that is cached for another server, without a look-up."""
         known = self._recent.get(authorization) or self._again(authorization)
-        return (
-            known is not None
-            and known.recheck_at >= time.monotonic()
-            and known.principal.path not in ("", path)
-        )
+        if known is None or known.recheck_at < time.monotonic() or known.principal.path in ("", path):
+            return None
+        return known.principal
 
     def _again(self, authorization: bytes) -> _Known | None:
         """Return a cached credential and move it to the cache of credentials in use."""
@@ -183,6 +182,12 @@ class Authenticator:
                         del self._known[key]
                 return
         self._known = {}
+
+
+def _misdirected(principal: Principal, path: str) -> str:
+    """Return the reason why a valid token is refused at ``path``, for the holder of the token."""
+    given, expected = principal.audience or principal.path, resource(path=path)
+    return f"The token is for {given}. This server expects a token for {expected}."
 
 
 _FORGOTTEN_BY = {

@@ -24,10 +24,10 @@ _TEXT: Final = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "fals
 # The tabs in the order of the form: key, title and fields.
 TABS: Final = (
     ("text", "Text", ("slug", "title", "instructions", "enabled", "is_default")),
-    ("entries", "Entries", ("rules", "members", "overrides")),
+    ("entries", "Entries", ("searches", "rules", "members", "overrides")),
     ("access", "Who can use it", ("audience", "groups")),
 )
-_STORED: Final = ("title", "instructions", "enabled", "is_default", "audience")
+_STORED: Final = ("title", "instructions", "enabled", "is_default", "searches", "audience")
 
 
 class FormTab(NamedTuple):
@@ -58,6 +58,9 @@ class ToolsetForm(forms.Form):
     )
     enabled = forms.BooleanField(required=False, initial=True, help_text=_help("enabled"))
     is_default = forms.BooleanField(label="Served at /mcp", required=False, help_text=_help("is_default"))
+    searches = forms.BooleanField(
+        label="Search instead of a list", required=False, help_text=_help("searches")
+    )
     rules = forms.CharField(
         required=False,
         widget=forms.Textarea({**_TEXT, "rows": 3, "placeholder": "tag:billing\nkind:tool prefix:shop_"}),
@@ -69,7 +72,7 @@ class ToolsetForm(forms.Form):
         shape=dict,
         required=False,
         initial=dict,
-        help_text="Title, description and fixed arguments that apply in this toolset only, such as "
+        help_text="Title, description, keywords and fixed arguments that apply in this toolset only, such as "
         '{"tool search": {"title": "Search orders", "fixed_arguments": {"limit": 10}}}.',
     )
     audience = forms.ChoiceField(

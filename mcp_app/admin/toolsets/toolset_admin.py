@@ -25,6 +25,7 @@ from mcp_app.catalogue.access import holder_of, toolset_decision
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.changes.rolling_back import RollBack, state_after
 from mcp_app.catalogue.changes.services import PUBLISH, EntryChange, may_publish
+from mcp_app.catalogue.search import misses
 from mcp_app.catalogue.snapshots.toolsets import path_of
 from mcp_app.catalogue.toolsets import contents, services
 from mcp_app.catalogue.toolsets.groups import names_of
@@ -126,6 +127,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             "rules": [rule_line(rule) for rule in row.rules],
             "contents": found,
             "unused": contents.unused_in(found) if request.user.has_perm("mcp_app.view_message") else None,
+            "misses": misses.of(row.slug) if row.searches else [],
             "unused_days": contents.UNUSED_DAYS,
             "may_change": request.user.has_perms(CHANGE),
             "may_remove": request.user.has_perms(DELETE),
@@ -168,6 +170,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             "form": form,
             "tabs": form.tabs(),
             "picker": form.picker(),
+            "search_tokens": contents.search_tokens(),
             "seen": "" if row is None else row.revision,
             "back": self.page_url("changelist") if row is None else self.page_url("change", row),
             "button": "Save" if row is not None else "Add toolset",

@@ -36,8 +36,8 @@ class ToolsetShown(RowSerializer[Toolset]):
     class Meta:
         model = Toolset
         fields: Any = (
-            "slug", "title", "instructions", "enabled", "is_default", "audience", "groups", "members",
-            "rules", "path", "tokens", "entries", "created_at", "updated_at", "updated_by",
+            "slug", "title", "instructions", "enabled", "is_default", "searches", "audience", "groups",
+            "members", "rules", "path", "tokens", "entries", "created_at", "updated_at", "updated_by",
         )  # fmt: skip
 
     def get_groups(self, row: Toolset) -> list[str]:
@@ -61,6 +61,7 @@ class ToolsetInput(InputSerializer):
     instructions = serializers.CharField(required=False, allow_blank=True)
     enabled = serializers.BooleanField(required=False)
     is_default = serializers.BooleanField(required=False, help_text="Serve it at `/mcp`.")
+    searches = serializers.BooleanField(required=False, help_text="Search instead of a list of tools.")
     audience: Any = serializers.ChoiceField(choices=Toolset.Audience.choices, required=False)
     groups = serializers.ListField(child=serializers.CharField(), required=False)
     members = serializers.ListField(

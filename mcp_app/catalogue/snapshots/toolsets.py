@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-
-import orjson
 
 from mcp_app import conf
 from mcp_app.auth.membership import group_names
@@ -222,10 +219,12 @@ def with_texts(entry: Entry, own: Mapping[str, Any]) -> Entry:
 
 
 def fixed(entry: ToolEntry, arguments: Mapping[str, Any]) -> ToolEntry:
-    """Return a tool with some arguments fixed, which callers cannot send."""
+    """Return a tool with some arguments fixed, which callers cannot send.
+
+    The identity stays: an approval covers all arguments of a call, including fixed ones.
+    """
     inner, given = entry.function, dict(arguments)
     schema = without_arguments(entry.wire["inputSchema"], given)
-    work = orjson.dumps([entry.identity, given], option=orjson.OPT_SORT_KEYS)
     return replace(
         entry,
         wire={**entry.wire, "inputSchema": schema},
@@ -233,7 +232,6 @@ def fixed(entry: ToolEntry, arguments: Mapping[str, Any]) -> ToolEntry:
         input=validation.compile_schema(schema),
         whole_input=entry.whole_input or entry.input,
         fixed_arguments={**entry.fixed_arguments, **given},
-        identity=hashlib.sha256(work).hexdigest(),
         param_headers=param_headers.read(schema),
     )
 

@@ -16,6 +16,7 @@ from django.db.models import Q
 from mcp_app.catalogue.definitions.tool_limits import BYTES_PER_TOKEN
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.entries import Entry, ToolEntry
+from mcp_app.catalogue.snapshots.tool_search import ToolSearch
 from mcp_app.catalogue.snapshots.toolsets import Key, Selection, fixed, own_values, with_texts
 from mcp_app.database import clock
 from mcp_app.message_log.rollups import DAY, HOUR
@@ -45,15 +46,22 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The entries that a toolset offers now, and the named members that are not offered."""
+    """The entries that a toolset offers now, and the named members that are not offered.
+
+    ``searching`` are the tokens of the tools for search, which clients get instead of a list, or None.
+    """
 
     members: list[Member] = field(default_factory=list)
     missing: list[Key] = field(default_factory=list)
+    searching: int | None = None
 
     @property
     def tokens(self) -> int:
         """The estimated number of tokens of all lists."""
-        return sum(member.tokens for member in self.members)
+        listed = (
+            self.members if self.searching is None else [each for each in self.members if each.kind != "tool"]
+        )
+        return sum(member.tokens for member in listed) + (self.searching or 0)
 
     @property
     def tools(self) -> list[Member]:
@@ -91,7 +99,13 @@ def contents_of_each(rows: Iterable[Toolset]) -> Iterable[Contents]:
         entries = {key: _changed(selection.entries[key], own.get(key, {})) for key in found}
         order = sorted(entries, key=lambda key: (_KINDS.index(key[0]), entries[key].order))
         members = [_member(key, entries[key], is_named=key in own) for key in order]
-        yield Contents(members, sorted(own.keys() - selection.entries.keys()))
+        searching = search_tokens() if row.searches else None
+        yield Contents(members, sorted(own.keys() - selection.entries.keys()), searching)
+
+
+def search_tokens() -> int:
+    """Return the estimated tokens of the tools for search."""
+    return sum(_tokens(entry) for entry in ToolSearch("", (), {}).entries())
 
 
 def unused_in(contents: Contents) -> Unused:
@@ -129,6 +143,9 @@ def _changed(entry: Entry, own: Mapping[str, Any]) -> Entry:
 
 
 def _member(key: Key, entry: Entry, *, is_named: bool = False) -> Member:
-    tokens = len(orjson.dumps(entry.wire, default=str)) // BYTES_PER_TOKEN
     title = str(entry.wire.get("title") or "")
-    return Member(*key, title, tokens, entry.tags, entry.permission, is_named)
+    return Member(*key, title, _tokens(entry), entry.tags, entry.permission, is_named)
+
+
+def _tokens(entry: Entry) -> int:
+    return len(orjson.dumps(entry.wire, default=str)) // BYTES_PER_TOKEN

@@ -16,6 +16,7 @@ _TYPES: Final[dict[str, tuple[type, str]]] = {
     "instructions": (str, "text"),
     "enabled": (bool, "true or false"),
     "is_default": (bool, "true or false"),
+    "searches": (bool, "true or false"),
     "audience": (str, f"one of {', '.join(Toolset.Audience.values)}"),
     FIELD: (list, "a list of names"),
     "members": (list, "a list"),

@@ -29,6 +29,7 @@ class Command(BaseCommand):
         add.add_argument("--tag", action="append", default=[], help="entries with this tag; repeatable")
         add.add_argument("--prefix", action="append", default=[], help="entries whose name begins with it")
         add.add_argument("--group", action="append", default=[], help="a group that can use it; repeatable")
+        add.add_argument("--search", action="store_true", help="search instead of a list of tools")
         add.add_argument(
             "--audience",
             choices=Toolset.Audience.values,
@@ -52,6 +53,7 @@ class Command(BaseCommand):
             title=options["title"],
             members=[{"kind": "tool", "key": name} for name in dict.fromkeys(options["tool"])],
             rules=[{name: value} for name in ("tag", "prefix") for value in options[name]],
+            searches=options["search"],
             permissions=memberships_of(options["group"]),
             audience=options["audience"] or usual,
         )

@@ -9,7 +9,9 @@ from django.contrib.auth.models import Group
 from django.test import Client
 
 from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.search import misses
 from mcp_app.catalogue.snapshots import current_snapshot
+from mcp_app.catalogue.toolsets.contents import contents_of, search_tokens
 from mcp_app.catalogue.toolsets.groups import memberships_of
 from mcp_app.catalogue.toolsets.services import save_toolset
 from mcp_app.models import Tool, Toolset
@@ -152,3 +154,16 @@ def test_history_rolls_back_and_restores(root: Client, seeded: Seed) -> None:
     restored = root.post(page("toolset", "roll_back", first.pk), {})
     assert restored.status_code == 302
     assert Toolset.objects.get().title == "First"
+
+
+def test_searched_toolset_counts_its_search_tools_and_shows_misses(root: Client, seeded: Seed) -> None:
+    row = store()
+    listed = contents_of(row)
+    root.post(page("toolset", "edit", row.pk), typed(searches="on", members=["tool echo"]))
+    row.refresh_from_db()
+    assert row.searches
+    assert contents_of(row).tokens == search_tokens() != listed.tokens
+    misses.record("team", "cancel <b>order</b>")
+    shown = root.get(page("toolset", "change", row.pk))
+    assert [each.query for each in shown.context["misses"]] == ["cancel <b>order</b>"]
+    assert "<b>order</b>" not in shown.content.decode()

@@ -21,6 +21,7 @@ from mcp_app.catalogue.toolsets.groups import memberships_of, names_of
 from mcp_app.catalogue.toolsets.services import delete_toolset, roll_back, save_toolset, state_of
 from mcp_app.catalogue.transfer import TransferRefused
 from mcp_app.database.queries import aquery
+from mcp_app.execution.stored.approved_work import covers, work_of
 from mcp_app.models import AuditEvent, CatalogueChange, Tool, Toolset
 from tests.integration.catalogue.transfers import HEAD, bring, exported
 
@@ -160,7 +161,10 @@ async def test_toolset_overrides_texts_and_fixes_arguments_of_members() -> None:
     assert own.check({"a": 1, "b": 3})
     assert own.function.bind({"a": 1}) == {"a": 1, "b": 2}
     assert own.fixed_arguments == {"b": 2}
-    assert own.identity != whole.identity
+    # An approval of this call stays valid, and one with other fixed arguments does not.
+    approval = work_of(whole.identity, {"a": 1, "b": 2})
+    assert covers(approval, own, {"a": 1})
+    assert not covers(work_of(whole.identity, {"a": 1, "b": 3}), own, {"a": 1})
     assert (await aquery(served)).tools["add"] is own
 
 
