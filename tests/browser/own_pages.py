@@ -97,6 +97,7 @@ print(json.dumps({
         "toolset-add": "/admin/mcp_app/toolset/add/",
         "upstream-list": "/admin/mcp_app/upstream/",
         "upstream-add": "/admin/mcp_app/upstream/add/",
+        "upstream-configuration": "/admin/mcp_app/upstream/configuration/",
         "identities": "/admin/mcp_app/externalidentity/",
         "oauth-clients": "/admin/mcp_oauth/client/",
         "oauth-client-add": "/admin/mcp_oauth/client/add/",

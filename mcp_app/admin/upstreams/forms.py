@@ -9,18 +9,42 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from mcp_app.admin.base import Select
+from mcp_app.catalogue.upstreams.configurations import (
+    MAX_TEXT,
+    ConfigurationError,
+    ConfiguredServer,
+    read,
+)
 from mcp_app.catalogue.upstreams.storing import FIELDS, save_upstream
 from mcp_app.credentials.services import USE
 from mcp_app.models import Credential, Upstream
 
 # A form has an attribute "prefix" of its own.
 _FORM = {"prefix": "tool_prefix"}
+_EXAMPLE = '{"mcpServers": {"crm": {"url": "https://mcp.example.com/mcp"}}}'
 _TEXT = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
 
 
 def _help(name: str) -> str:
     field: Any = Upstream._meta.get_field(name)
     return str(field.help_text)
+
+
+class ConfigurationForm(forms.Form):
+    """A configuration of a client, which may contain secrets."""
+
+    configuration = forms.CharField(
+        max_length=MAX_TEXT,
+        widget=forms.Textarea({**_TEXT, "rows": "12", "placeholder": _EXAMPLE}),
+    )
+
+    def servers(self) -> list[ConfiguredServer]:
+        """Return the servers of a valid form. Add the error and return [] if there are none."""
+        try:
+            return read(self.cleaned_data["configuration"])
+        except ConfigurationError as error:
+            self.add_error("configuration", str(error))
+            return []
 
 
 class UpstreamForm(forms.Form):

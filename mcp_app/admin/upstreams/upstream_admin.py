@@ -14,10 +14,11 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.upstreams import tools_page
-from mcp_app.admin.upstreams.forms import UpstreamForm
+from mcp_app.admin.upstreams.forms import ConfigurationForm, UpstreamForm
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.changes.services import may_publish
-from mcp_app.catalogue.upstreams import importing, refreshing, storing
+from mcp_app.catalogue.upstreams import bringing, importing, refreshing, storing
+from mcp_app.catalogue.upstreams.configurations import ConfiguredServer
 from mcp_app.catalogue.upstreams.entries import entries_of
 from mcp_app.interface.text import marked
 from mcp_app.models import Upstream
@@ -74,12 +75,46 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
     def get_urls(self) -> list[URLPattern]:
         settings = self.admin_site.admin_view(self.settings_view)
         name = "mcp_app_upstream_settings"
-        return [path("<path:object_id>/settings/", settings, name=name), *super().get_urls()]
+        bring = self.admin_site.admin_view(self.bring_view)
+        return [
+            path("configuration/", bring, name="mcp_app_upstream_bring"),
+            path("<path:object_id>/settings/", settings, name=name),
+            *super().get_urls(),
+        ]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show the list, with a button to add a server."""
-        address = self.page_url("add") if request.user.has_perms(ADD) else ""
-        return super().changelist_view(request, {"add_url": address, **(extra_context or {})})
+        buttons = {"add_url": self.page_url("add"), "bring_url": self.page_url("bring")}
+        context = {**(buttons if request.user.has_perms(ADD) else {}), **(extra_context or {})}
+        return super().changelist_view(request, context)
+
+    def bring_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the form for a client's configuration (GET), or add its servers (POST)."""
+        if not request.user.has_perms(ADD):
+            raise PermissionMissing(*ADD)
+        form = ConfigurationForm(request.POST if request.method == "POST" else None)
+        servers = form.servers() if form.is_bound and form.is_valid() else []
+        if servers:
+            self._add_servers(request, servers)
+            return HttpResponseRedirect(self.page_url("changelist"))
+        title = "Add servers from a configuration"
+        context = {**self.object_context(request, title), "form": form, "back": self.page_url("changelist")}
+        return TemplateResponse(request, "mcp_admin/upstream_bring.html", context)
+
+    def _add_servers(self, request: HttpRequest, servers: list[ConfiguredServer]) -> None:
+        added, refused = bringing.add_servers(servers=servers, actor=request.user)
+        if added:
+            names = ", ".join(row.name for row in added)
+            text = f"Added {names}. Open each server to read its lists and choose entries."
+            self.message_user(request, marked(text), messages.SUCCESS)
+        for name, reason in list(refused.items())[:MAX_SHOWN]:
+            self.message_user(request, marked(f"Not added: {name}. {reason}"), messages.WARNING)
+        stored = {row.name for row in added}
+        for server in servers:
+            if server.name in stored and server.open_headers:
+                names = ", ".join(server.open_headers)
+                text = f"{server.name} needs {names}, without a value in the file: choose a credential."
+                self.message_user(request, marked(text), messages.WARNING)
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """Show the form of a new server (GET), or store it and read its lists (POST)."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from mcp_app.catalogue.upstreams import importing, refreshing, storing
+from mcp_app.catalogue.upstreams import bringing, configurations, importing, refreshing, storing
 from mcp_app.catalogue.upstreams.entries import entries_of
 from mcp_app.interface.text import marked
 from mcp_app.management.actors import actor_named
@@ -38,12 +40,16 @@ class Command(BaseCommand):
             help="a name or URI, such as search or list_*; may be repeated; default: all",
         )  # fmt: skip
         add.add_argument("--publish", action="store_true", help="offer them to clients at once")
+        bring = actions.add_parser("bring", help="add the servers of a client's configuration")
+        bring.add_argument(
+            "file", help="mcp.json, a configuration of a client, or server.json; - reads the input"
+        )
         actions.add_parser("list", help="print the servers")
         refresh = actions.add_parser("refresh", help="read its lists again, and save drafts of changes")
         refresh.add_argument("name")
         remove = actions.add_parser("remove", help="delete a server with its entries")
         remove.add_argument("name")
-        for each in (add, refresh, remove):
+        for each in (add, bring, refresh, remove):
             each.add_argument(
                 "--actor", metavar="USERNAME", help="the user recorded in history and audit trail"
             )
@@ -78,6 +84,18 @@ class Command(BaseCommand):
         else:
             text = f"Saved {len(done.drafts)} drafts of {row.name}. Publish them in the admin."
         self.stdout.write(text)
+
+    def _bring(self, options: dict[str, Any]) -> None:
+        try:
+            text = sys.stdin.read() if options["file"] == "-" else Path(options["file"]).read_text()
+            servers = configurations.read(text)
+        except (OSError, ValueError) as error:
+            raise CommandError(f"Nothing was added. {error}") from error
+        added, refused = bringing.add_servers(servers=servers, actor=actor_named(options["actor"]))
+        for row in added:
+            self.stdout.write(marked(f"Added {row.name}: refresh it, then publish its entries in the admin."))
+        for name, reason in refused.items():
+            self.stdout.write(marked(f"Not added: {name}. {reason}"))
 
     def _list(self, options: dict[str, Any]) -> None:
         for row in Upstream.objects.defer("listed"):

@@ -422,6 +422,7 @@ def _other_servers(keys: dict[str, Any]) -> Iterator[Stop]:
     server = f"{ADMIN}/upstream/{keys['upstream_server']}"
     yield Stop("upstream-list", f"{ADMIN}/upstream/", "remote.server")
     yield Stop("upstream-add", f"{ADMIN}/upstream/add/")
+    yield Stop("upstream-configuration", f"{ADMIN}/upstream/configuration/")
     yield Stop(
         "upstream",
         f"{server}/change/",

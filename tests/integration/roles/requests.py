@@ -305,6 +305,9 @@ class Requests:
             "POST /admin/mcp_app/upstream/add/": _changing(
                 {**SERVER, "name": "new", "era": "auto", "isolation": "session"}
             ),
+            "POST /admin/mcp_app/upstream/configuration/": _changing(
+                {"configuration": '{"servers": {"new": {"url": "https://new.example/mcp"}}}'}
+            ),
             "POST /admin/mcp_app/upstream/<id>/settings/": _changing(
                 {**SERVER, "era": "auto", "isolation": "shared"}
             ),
