@@ -88,24 +88,20 @@ class Background:
             if present is None:
                 raise
             return present, await self.restore(present)
-        if inputs is not None:
-            await spend(self._streams, inputs, self._settings)
-        position = await self._streams.log.open(
-            new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
-        )
         enqueue = partial(self._jobs.enqueue, asyncio.get_running_loop())
         is_new, present = False, None
         try:
+            if inputs is not None:
+                await spend(self._streams, inputs, self._settings)
+            position = await self._streams.log.open(
+                new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
+            )
             while not is_new and present is None:
                 call, is_new = await aquery_soon(_accept, new, self._settings, enqueue)
                 if not is_new:
                     present = await self._repeats.repeated(new)
-        except DatabaseError as error:
-            log.warning("A call could not be accepted: %s", error)
-            raise unavailable() from error
-        except (InvalidRequest, TooManyRequests):
-            await self._streams.log.drop(new.session_id, new.stream)
-            await self.gate.limiter.give_back(new.ticket)
+        except (DatabaseError, McpError, StreamsError) as error:
+            await self._withdraw(new, error)
             raise
         if present is not None:
             await self.gate.limiter.give_back(new.ticket)
@@ -114,6 +110,15 @@ class Background:
         if call.waits_for_approval:
             await approval.notify(self._streams, call, pending_approvals.waiting_words(call))
         return call, position
+
+    async def _withdraw(self, new: NewCall, error: Exception) -> None:
+        """Uncount a call that was admitted and is not accepted. Raise Unavailable if the database failed."""
+        await self.gate.limiter.give_back(new.ticket)
+        if isinstance(error, DatabaseError):
+            log.warning("A call could not be accepted: %s", error)
+            raise unavailable() from error
+        if isinstance(error, InvalidRequest | TooManyRequests):
+            await self._streams.log.drop(new.session_id, new.stream)
 
     def delivered(self, stream: str) -> None:
         """Free the request id of a call whose stream was sent completely (R7).

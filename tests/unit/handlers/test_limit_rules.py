@@ -256,3 +256,27 @@ async def test_leased_calls_are_answered_at_once_and_counted(streams: Streams) -
     leases = server.process.background.gate.limiter.leases
     assert statuses[:8] == [200] * 8
     assert leases.trips < len(statuses)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_call_that_is_refused_when_it_is_stored_is_not_counted(streams: Streams) -> None:
+    budget = rule("budget", budget=9, budget_unit="calls")
+    current.replace([budget])
+    offer(tools=[tool_entry(work, needs_approval=True)])
+    desk = Desk(streams, redis_url=REDIS, max_waiting_approvals_per_principal=0)
+    await desk.open()
+    refused = await desk.request("tools/call", {"name": "work"})
+    assert refused["error"]["data"]["refusal"] == Code.APPROVALS_FULL
+    assert await units(streams, Bucket(budget, BUDGET, "all")) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_call_whose_stream_cannot_be_opened_is_not_counted(streams: Streams) -> None:
+    budget = rule("budget", budget=9)
+    current.replace([budget])
+    offer(tools=[tool_entry(work, background=True)])
+    desk = Desk(streams, redis_url=REDIS)
+    await desk.open()
+    await streams.sessions.end(desk.session.id, 60)
+    await desk.request("tools/call", {"name": "work"})
+    assert await units(streams, Bucket(budget, BUDGET, "all")) == 0
