@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
+from django.db.models import F
 
 from mcp_app import conf
 from mcp_app.database import clock
@@ -52,7 +53,9 @@ def of_rule(rule: Rule) -> list[Fill]:
         subjects = set(rule.users)
     since = clock.utcnow() - max(LATELY, timedelta(days=31) if rule.budget else LATELY)
     known = LimitUsage.objects.filter(rule_id=rule.id, period_start__gte=since)
-    ordered = known.order_by("-refused_at", "-units").values_list("subject", flat=True)
+    ordered = known.order_by(F("refused_at").desc(nulls_last=True), "-units").values_list(
+        "subject", flat=True
+    )
     subjects |= set(list(dict.fromkeys(ordered[: MOST_SHOWN * 4]))[:MOST_SHOWN])
     return fills([Bucket(rule, measure, each) for each in sorted(subjects) for measure in rule.measures()])
 

@@ -38,3 +38,17 @@ def test_changed_limit_is_applied_by_both_processes_and_counted_together(live: L
             eventually(lambda: not any(map(is_admitted, clients)), APPLIED_SECONDS, f"the limit {amount}")
             live.manage("mcp_limit", "remove", "calm")
             eventually(lambda: all(map(is_admitted, clients)), APPLIED_SECONDS, "the removal")
+
+
+def test_limit_of_a_toolset_holds_at_its_address_only(live: LiveServer) -> None:
+    live.manage("mcp_toolset", "add", "team", "--tool", "echo")
+    live.manage(*CALM, "--what", "toolset:team", "--budget", "2/month")
+    with ExitStack() as stack:
+        clients = [stack.enter_context(closing(live.mcp(number))) for number in (0, 0, 1)]
+        clients[0].path = clients[2].path = "/mcp/team"
+        for client in clients:
+            client.initialize()
+        at_team, whole, at_other_process = clients
+        eventually(lambda: not is_admitted(at_team), APPLIED_SECONDS, "the limit of the toolset")
+        eventually(lambda: not is_admitted(at_other_process), APPLIED_SECONDS, "the limit in both processes")
+        assert all(is_admitted(whole) for _ in range(5))
