@@ -368,7 +368,9 @@ def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
     """Return the most frequent values of each field, unless all messages have the same value."""
     found = []
     for name, title, key, missing in FACETS:
-        names = principal_names([value for value, _ in counted.values[name]]) if name == "principal" else {}
+        names: dict[str, str] = dict(Message.Outcome.choices) if name == "outcome" else {}
+        if name == "principal":
+            names = principal_names([value for value, _ in counted.values[name]])
         values = [
             FacetValue(names.get(value, value), count, _narrower(kept, term_of(key, value)))
             for value, count in counted.values[name]

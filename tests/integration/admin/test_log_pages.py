@@ -289,6 +289,7 @@ def test_log_search_matches_console_syntax_and_its_facets(root: Client) -> None:
     assert shown.hits == f"{len(everything)} messages match."
     (status,) = [facet for facet in shown.facets if facet.title == "Status"]
     assert sum(value.number for value in status.values) == len(everything)
+    assert {value.title for value in status.values} == {"failed (tool error)", "failed (protocol error)"}
     for value in filter(lambda value: value.url, status.values):
         narrowed = root.get(page("message", "changelist") + value.url).context["timeline"]
         assert narrowed.tally.hits == value.number
