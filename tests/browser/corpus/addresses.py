@@ -35,7 +35,7 @@ NO_PAGE = {
     ),
     "never deleted by hand": (
         f"admin:mcp_app_(resourcetemplate|apikey|{_NO_HANDS})_delete"
-        "|admin:mcp_oauth_(client|connection)_delete|admin:mcp_app_(apidocument|upstream|limitrule)_delete"
+        "|admin:mcp_oauth_(client|connection)_delete|admin:mcp_app_(apidocument|upstream|limitrule|toolset)_delete"
     ),
     "has an empty history": (
         f"admin:mcp_app_(apikey|{_NO_HANDS})_history|admin:mcp_oauth_(client|connection)_history"

@@ -1,4 +1,4 @@
-"""Hostile rows of other servers, and of limits.
+"""Hostile rows of other servers, of toolsets and of limits.
 
 Rows of other servers are OpenAPI documents, HTTP tools, credentials and upstream servers.
 """
@@ -12,11 +12,13 @@ from django.utils import timezone
 
 from mcp_app.catalogue.changes import drafts
 from mcp_app.catalogue.documents import importing, storing
-from mcp_app.catalogue.upstreams.importing import import_tools
+from mcp_app.catalogue.sources.upstream.kinds import TOOLS, Item
+from mcp_app.catalogue.toolsets.services import delete_toolset, save_toolset
+from mcp_app.catalogue.upstreams.entries import changed_columns, tools_of
+from mcp_app.catalogue.upstreams.importing import import_items
 from mcp_app.catalogue.upstreams.storing import packed
-from mcp_app.catalogue.upstreams.tools import changed_columns, tools_of
 from mcp_app.credentials.services import save_credential
-from mcp_app.models import ApiDocument, Credential, LimitRule, Tool, Upstream
+from mcp_app.models import ApiDocument, CatalogueChange, Credential, LimitRule, Tool, Toolset, Upstream
 from tests.browser.corpus.planted import planted, planted_schema
 
 NAME = "corpus"
@@ -28,6 +30,7 @@ def fill(root: Any) -> None:
     _credential(root)
     _documents(root)
     _upstream(root)
+    _toolsets(root)
     # A tool or a user that was renamed; names of new limits are checked.
     LimitRule.objects.create(
         name=NAME,
@@ -48,6 +51,9 @@ def keys() -> dict[str, Any]:
         "document_failed": ApiDocument.objects.get(name="failed").pk,
         "upstream_server": Upstream.objects.get(name=NAME).pk,
         "limit": LimitRule.objects.get(name=NAME).pk,
+        "toolset": Toolset.objects.get(slug=NAME).pk,
+        "toolset_change": CatalogueChange.objects.filter(kind="toolset", key=NAME).earliest("id").pk,
+        "toolset_deleted": CatalogueChange.objects.get(kind="toolset", action="deleted").pk,
         "tool_http": Tool.objects.get(name=f"{NAME}_get").pk,
         "tool_proxied": Tool.objects.get(request__upstream=NAME).pk,
     }
@@ -116,19 +122,42 @@ def _upstream(root: Any) -> None:
         "inputSchema": planted_schema("remote"),
     }
     further = {**first, "name": "further", "description": planted("remote.unpublished")}
+    others = {
+        "instructions": planted("remote.instructions"),
+        "prompts": [{"name": "ask", "description": planted("remote.prompt")}],
+        "resources": [
+            {"uri": "javascript:window.pwned=32", "name": "r", "description": planted("remote.resource")}
+        ],
+        "resourceTemplates": [
+            {"uriTemplate": "up://{x}", "name": "t", "description": planted("remote.template")}
+        ],
+    }
     row = Upstream.objects.create(
         name=NAME,
         url="https://mcp.example.com/mcp",
         prefix="far",
         title=planted("remote.server", 200),
         version="2025-11-25",
-        listed=packed({"tools": [first, further], "instructions": planted("remote.instructions")}),
+        listed=packed({"tools": [first, further], **others}),
         listed_at=timezone.now(),
     )
-    import_tools(upstream=row, tools=["search"], actor=root, publish=True)
+    import_items(upstream=row, keys=["search"], actor=root, publish=True)
     (tool,) = tools_of(row).values()
     changed = {**first, "description": planted("remote.changed")}
-    row.listed = packed({"tools": [changed, further], "instructions": planted("remote.instructions")})
+    row.listed = packed({"tools": [changed, further], **others})
     row.save()
-    values = changed_columns(row, tool, changed)
+    values = changed_columns(row, tool, Item(TOOLS, changed))
     drafts.save_draft(kind=Tool, actor=None, entry=tool, note=planted("remote.note", 400), **values)
+
+
+def _toolsets(root: Any) -> None:
+    words = {"title": planted("member.title", 200), "description": planted("member.description")}
+    values = {
+        "title": planted("toolset.title", 200),
+        "instructions": planted("toolset.instructions"),
+        "audience": Toolset.Audience.EVERYONE,
+        "members": [{"kind": "tool", "key": "echo", **words}],
+    }
+    row = save_toolset(actor=root, slug=NAME, why=planted("toolset.why", 400), **values)
+    save_toolset(actor=root, toolset=row, enabled=False)
+    delete_toolset(toolset=save_toolset(actor=root, slug="gone", **values), actor=root)

@@ -343,7 +343,7 @@ def keys() -> dict[str, Any]:
         "change_gone": deleted.get(kind="prompt").pk,
         "change_gone_tool": deleted.get(kind="tool").pk,
         "change_gone_resource": deleted.get(kind="resource").pk,
-        "change_gone_template": deleted.exclude(kind__in=("prompt", "tool", "resource")).get().pk,
+        "change_gone_template": deleted.exclude(kind__in=("prompt", "tool", "resource", "toolset")).get().pk,
     }
 
 

@@ -137,6 +137,7 @@ def stops(keys: dict[str, Any]) -> list[Stop]:
         *_versions(keys),
         *_traffic(keys),
         *_other_servers(keys),
+        *_toolsets(keys),
         *_limits(keys),
         *_people(keys),
         *_console_pages(keys),
@@ -426,7 +427,8 @@ def _other_servers(keys: dict[str, Any]) -> Iterator[Stop]:
     yield Stop(
         "upstream",
         f"{server}/change/",
-        "remote.server remote.instructions remote.description remote.unpublished remote.changed",
+        "remote.server remote.instructions remote.description remote.unpublished remote.changed "
+        "remote.prompt remote.resource remote.template",
     )
     yield Stop("upstream-settings", f"{server}/settings/")
     yield Stop("upstream-history", f"{server}/history/")
@@ -435,6 +437,20 @@ def _other_servers(keys: dict[str, Any]) -> Iterator[Stop]:
         f"{ADMIN}/tool/{keys['tool_proxied']}/change/",
         "remote.title remote.description remote.note remote.schema_title remote.property_title",
     )
+
+
+def _toolsets(keys: dict[str, Any]) -> Iterator[Stop]:
+    base, shown = f"{ADMIN}/toolset", "toolset.title toolset.instructions"
+    page = f"{base}/{keys['toolset']}"
+    yield Stop("toolset-list", f"{base}/", "toolset.title")
+    yield Stop("toolset-add", f"{base}/add/")
+    yield Stop("toolset", f"{page}/change/", "toolset.title")
+    yield Stop("toolset-edit", f"{page}/edit/", f"{shown} member.title member.description")
+    yield Stop("toolset-history", f"{page}/history/", f"{shown} toolset.why")
+    yield Stop("toolset-roll-back", f"{base}/roll-back/{keys['toolset_change']}/")
+    yield Stop("toolset-deleted", f"{base}/deleted/")
+    yield Stop("toolset-past", f"{base}/deleted/{keys['toolset_deleted']}/", "toolset.title")
+    yield Stop("toolset-restore", f"{base}/roll-back/{keys['toolset_deleted']}/")
 
 
 def _limits(keys: dict[str, Any]) -> Iterator[Stop]:
