@@ -509,6 +509,18 @@ def restrict_two_tools_to_a_group_at_once(at: Operator) -> None:
     eventually(lambda: not set(names) - set(at.offered()), 20, "a superuser is offered them")
 
 
+@task(8)
+def give_a_team_its_toolset(at: Operator) -> None:
+    at.follow("Toolsets", "Add toolset")
+    at.hands.write(at.page.locator("#id_slug"), f"team-{at.mine}")
+    at.hands.press(at.tab("Entries"))
+    at.hands.press(at.page.locator("input[value='tool echo']"))
+    at.hands.press(at.tab("Access"))
+    at.hands.press(at.page.locator("input[name=groups][value=Editors]"))
+    at.press(at.button("Add toolset"))
+    expect(at.page.locator("tr[data-entry='tool echo']")).to_be_visible()
+
+
 @task(3)
 def see_that_a_member_can_use_a_tool(at: Operator) -> None:
     at.follow("Tools", f"editors_{at.mine}", "Users with access")

@@ -25,7 +25,7 @@ _TEXT: Final = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "fals
 TABS: Final = (
     ("text", "Text", ("slug", "title", "instructions", "enabled", "is_default")),
     ("entries", "Entries", ("searches", "rules", "members", "overrides")),
-    ("access", "Who can use it", ("audience", "groups")),
+    ("access", "Access", ("audience", "groups")),
 )
 _STORED: Final = ("title", "instructions", "enabled", "is_default", "searches", "audience")
 
@@ -95,6 +95,8 @@ class ToolsetForm(forms.Form):
         self._why = request.POST.get("why", "")
         if row is not None:
             del self.fields["slug"]
+        else:
+            self.fields["slug"].widget.attrs["autofocus"] = True
         self.picked = choices()
         stored = {each["kind"] + " " + each["key"] for each in row.members} if row is not None else set()
         offered = [each.identity for each in self.picked]

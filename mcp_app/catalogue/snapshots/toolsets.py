@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from mcp_app import conf
@@ -85,6 +87,7 @@ class Selection:
         }
         self._tagged: dict[str, set[Key]] = defaultdict(set)
         self._from: dict[str, set[Key]] = defaultdict(set)
+        self._sorted = sorted(self.entries, key=_by_key)
         for key, entry in self.entries.items():
             self._from[entry.source].add(key)
             for tag in entry.tags:
@@ -97,13 +100,25 @@ class Selection:
 
     def matching(self, rule: Mapping[str, Any]) -> set[Key]:
         """Return the keys of the entries that match all parts of a rule."""
-        found: set[Key] = set(self.entries)
+        found: list[set[Key]] = []
         if tag := rule.get("tag"):
-            found &= self._tagged.get(tag, set())
-        if source := rule.get("source"):
-            found &= self._from.get(source, set())
-        kind, prefix = rule.get("kind") or "", rule.get("prefix") or ""
-        return {key for key in found if (not kind or key[0] == kind) and key[1].startswith(prefix)}
+            found.append(self._tagged.get(tag, set()))
+        if stored := rule.get("source"):
+            found.append(self._from.get(stored, set()))
+        if prefix := rule.get("prefix"):
+            found.append(self._beginning_with(prefix))
+        keys = set.intersection(*found) if found else self.entries.keys()
+        kind = rule.get("kind")
+        return {key for key in keys if not kind or key[0] == kind}
+
+    def _beginning_with(self, prefix: str) -> set[Key]:
+        start = bisect_left(self._sorted, prefix, key=_by_key)
+        following = islice(self._sorted, start, None)
+        return set(takewhile(lambda key: key[1].startswith(prefix), following))
+
+
+def _by_key(key: Key) -> str:
+    return key[1]
 
 
 def key_of(entry: Any) -> str:
