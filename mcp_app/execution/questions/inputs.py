@@ -16,7 +16,10 @@ import orjson
 from mcp_app.protocol.features.input_required import KINDS, check_key
 
 Wire = dict[str, Any]
-REMEMBERED = ("bound", "answers", "questions", "done", "single_use", "approved")
+REMEMBERED = ("bound", "answers", "questions", "done", "single_use", "approved", "rounds")
+# The rounds of a call that limits do not count again. Without a bound, a client that never answers could
+# repeat the code before a question for as long as it likes.
+FREE_ROUNDS = 20
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +35,7 @@ class Inputs:
     were invalid. ``effects`` are running calls of ``Context.once``, which a question must not interrupt.
     ``approved`` is the approval that an operator gave in an earlier run. ``kept`` is True if the server
     stores the state in the row of a task and not with the client. ``round`` is the nonce of the state that
-    the client sent, single-use or not.
+    the client sent, single-use or not. It is "" after FREE_ROUNDS. ``rounds`` is the number of earlier runs.
     """
 
     bound: str = ""
@@ -45,6 +48,7 @@ class Inputs:
     approved: str = ""
     nonce: str = ""
     round: str = ""
+    rounds: int = 0
     requests: dict[str, Wire] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     effects: set[object] = field(default_factory=set)
@@ -52,7 +56,7 @@ class Inputs:
 
     def remembered(self) -> Wire:
         """Return the state that the next run needs, as JSON."""
-        return {name: getattr(self, name) for name in REMEMBERED}
+        return {**{name: getattr(self, name) for name in REMEMBERED}, "rounds": self.rounds + 1}
 
     @classmethod
     def recalled(cls, remembered: Wire, responses: dict[str, Wire]) -> Self:

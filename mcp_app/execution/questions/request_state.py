@@ -14,7 +14,7 @@ import orjson
 
 from mcp_app.conf import Settings
 from mcp_app.database import clock
-from mcp_app.execution.questions.inputs import Inputs
+from mcp_app.execution.questions.inputs import FREE_ROUNDS, Inputs
 from mcp_app.protocol.errors import InternalError, Unavailable
 from mcp_app.protocol.features import input_required
 from mcp_app.sealing import Unsealed, key_ring
@@ -46,7 +46,7 @@ def inputs_of(method: str, params: dict[str, Any], principal: str, settings: Set
         raise input_required.invalid_state() from None
     inputs = Inputs.recalled(sealed["remembered"], responses)
     inputs.nonce = sealed["nonce"] if inputs.single_use else ""
-    inputs.round = sealed["nonce"]
+    inputs.round = sealed["nonce"] if inputs.rounds <= FREE_ROUNDS else ""
     return inputs
 
 

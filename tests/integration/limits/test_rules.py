@@ -67,6 +67,8 @@ def test_change_is_applied_and_audited(ada: Any, django_capture_on_commit_callba
         ({"rate_period": "year"}, "rate_period"),
         ({"budget": 5, "budget_period": "minute"}, "budget_period"),
         ({"name": "Not a name"}, "name"),
+        ({"name": "wrong\n"}, "name"),
+        ({"name": ""}, "name"),
         ({"secret": 1}, "secret"),
     ],
 )

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from mcp_app import Context
+from mcp_app.execution.questions.inputs import FREE_ROUNDS
 from mcp_app.limits import current, usage
 from mcp_app.limits.rules import BUDGET, CONCURRENT, RATE, Bucket, Rule
 from mcp_app.models import Call
@@ -215,6 +216,16 @@ async def test_answered_question_continues_a_call_without_counting_it_again(stre
     # The same state once more is another call.
     assert await rounds.text({"user_name": accept(name="Ada")}) == "Hello, Ada!"
     assert await units(streams, Bucket(budget, BUDGET, "all")) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_client_that_never_answers_is_counted_after_some_rounds(streams: Streams) -> None:
+    budget = rule("budget", budget=9)
+    limit(budget)
+    rounds = call(Desk(streams), "greet")
+    for _ in range(FREE_ROUNDS + 4):
+        assert (await rounds.go())["resultType"] == "input_required"
+    assert await units(streams, Bucket(budget, BUDGET, "all")) == 4
 
 
 async def test_address_of_the_sender_is_limited(streams: Streams) -> None:
