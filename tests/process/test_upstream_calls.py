@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from signal import SIGKILL
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.clients.modern import Modern
-from tests.clients.raw_http import Mcp
+from tests.clients.raw_http import Mcp, NotHttp
 from tests.servers.asking_server import Asker, asking_server
 from tests.servers.live import LiveServer, eventually
 from tests.servers.sdk_server import SdkServer, sdk_server
@@ -96,6 +98,45 @@ def test_processes_use_one_session_for_a_client(live: LiveServer) -> None:
         answers = [client.tool("crm_counter") for _ in range(2) for clients in at for client in clients]
         counts = [answer["result"]["content"][0]["text"] for answer in answers]
     assert counts == ["1", "1", "2", "2", "3", "3", "4", "4"]
+
+
+CLIENTS, CALLS = 20, 50
+
+
+@pytest.mark.requirement("INT-62")
+def test_sessions_stay_apart_while_a_process_is_killed(live: LiveServer, site: SdkServer) -> None:
+    before = {*site.counts}
+    half = threading.Barrier(CLIENTS + 1, timeout=60)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(closing(opened(live, number % 2))) for number in range(CLIENTS)]
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            runs = [pool.submit(counted, live, client, half) for client in clients]
+            half.wait()
+            live.restart(1, SIGKILL)
+            counts = [run.result() for run in runs]
+    of_sessions = sorted(count for number, count in site.counts.items() if number not in before)
+    # The answer to a call of the killed process is lost, but never counted for another client.
+    assert len(of_sessions) == CLIENTS
+    assert all(found == sorted({*found}) for found in counts)
+    assert sorted(found[-1] for found in counts) == of_sessions
+
+
+def counted(live: LiveServer, client: Mcp, half: threading.Barrier) -> list[int]:
+    """Return the counts that a client sees, over both processes."""
+    found: list[int] = []
+    with ExitStack() as stack:
+        at = [stack.enter_context(closing(client.via(port))) for port in live.ports]
+        at[1].next_id += 10_000
+        for number in range(CALLS):
+            if number == CALLS // 2:
+                half.wait()
+            try:
+                answer = at[number % 2].tool("crm_counter")
+            except (OSError, AssertionError, NotHttp):
+                # The process is away for a moment.
+                answer = at[0].tool("crm_counter")
+            found.append(int(answer["result"]["content"][0]["text"]))
+    return found
 
 
 # Questions.
