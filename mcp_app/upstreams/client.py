@@ -95,13 +95,18 @@ async def completion(
     return answer.result
 
 
-async def listing(server: UpstreamServer, lists: Collection[tuple[str, str, str]]) -> Listing:
+async def listing(
+    server: UpstreamServer,
+    lists: Collection[tuple[str, str, str]],
+    capabilities: Mapping[str, Any] | None = None,
+) -> Listing:
     """Return the server's handshake and items, from a session that ends afterwards. Raise UpstreamFault.
 
-    Each list has a capability of the server, a method, and the member with its items. Lists that the server
-    does not have are left out.
+    ``capabilities`` are declared, because servers may offer tools that ask to such clients only. Each list
+    has a capability of the server, a method, and the member with its items. Lists that the server does not
+    have are left out.
     """
-    caller = Caller(f"list:{sessions.next_id()}")
+    caller = Caller(f"list:{sessions.next_id()}", capabilities or {})
     try:
         async with asyncio.timeout(LIST_SECONDS) as limit:
             return await _listing(server, caller, lists)

@@ -23,6 +23,7 @@ from mcp_app.upstreams.exchanges import QUESTION_SECONDS, Asking, OnQuestion
 
 Answers = Mapping[str, Mapping[str, Any]]
 MAX_PARKED: Final = 100
+MAX_PARKED_OF_CALLER: Final = 10
 # A process that shares nothing for this time has ended.
 _ALIVE_SECONDS: Final = 3.0
 _OUTCOME_SECONDS: Final = 60.0
@@ -50,9 +51,13 @@ class OpenCall:
         self,
         send: Callable[[OnQuestion], Coroutine[Any, Any, Answered | InputRequired]],
         methods: frozenset[str],
+        caller: str,
     ) -> None:
-        """Start the request in a task. ``methods`` are the questions that the caller can answer."""
-        self.id = secrets.token_hex(16)
+        """Start the request in a task. ``methods`` are the questions that the caller can answer.
+
+        ``caller`` is the key of the caller's session.
+        """
+        self.id, self.caller = secrets.token_hex(16), caller
         self._methods, self._numbers = methods, count(1)
         self._open: dict[str, Asking] = {}
         self._news = asyncio.Event()
@@ -115,7 +120,8 @@ class OpenCall:
 
 async def park(call: OpenCall) -> None:
     """Let a call wait for its answers while no code of this server runs for it."""
-    if len(_parked) >= MAX_PARKED:
+    of_caller = sum(each.caller == call.caller for each, _ in _parked.values())
+    if len(_parked) >= MAX_PARKED or of_caller >= MAX_PARKED_OF_CALLER:
         call.cancel()
         return
     # The answer may reach another process before this function returns.

@@ -36,6 +36,7 @@ PACKAGES: dict[str, dict[str, str]] = {
     "codex": {"@openai/codex": "0.171.0"},
     "gemini": {"@google/gemini-cli": "0.61.0"},
     "provider": {"oidc-provider": "9.13.3"},
+    "everything": {"@modelcontextprotocol/server-everything": "2026.8.31"},
     "peer": {
         "@modelcontextprotocol/server": "2.4.0",
         "@modelcontextprotocol/node": "2.1.2",

@@ -17,10 +17,12 @@ from mcp_app.catalogue.changes import drafts, revisions
 from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.sources.upstream.definitions import breaks_entry, pin
 from mcp_app.catalogue.sources.upstream.kinds import KINDS, Item, ItemKind, kind_of
+from mcp_app.catalogue.sources.upstream.session_keys import capabilities
 from mcp_app.catalogue.upstreams.entries import changed_columns, changes_of, entries_of, may
 from mcp_app.catalogue.upstreams.storing import about, packed, unpacked
 from mcp_app.database import clock
 from mcp_app.models import Draft, Upstream, audit
+from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.client.faults import UpstreamFault
 from mcp_app.upstreams import client
 
@@ -30,6 +32,10 @@ GONE: Final = "no longer has this {}."
 BREAKING: Final = (
     "has changed the arguments of this {}. An administrator has to publish or refuse the change first."
 )
+_ALL: Final = ClientCapabilities(
+    roots=True, sampling=True, sampling_tools=True, sampling_context=True,
+    elicitation_form=True, elicitation_url=True,
+)  # fmt: skip
 _LISTS: Final = [(kind.capability, kind.method, kind.member) for kind in KINDS]
 _NOTE: Final = "Changed by the server {}"
 
@@ -62,7 +68,8 @@ def refresh(*, upstream: Upstream, actor: Any) -> Refreshed:
     Clients see nothing until the drafts are published. Calls of a tool or prompt whose arguments changed are
     refused until then.
     """
-    found = async_to_sync(client.listing)(known.server_of(upstream), _LISTS)
+    told = capabilities(known.read(upstream), _ALL)
+    found = async_to_sync(client.listing)(known.server_of(upstream), _LISTS, told)
     listed_now = {member: _usable(member, items) for member, items in found.items.items()}
     items = _items(listed_now)
     outcome = Refreshed({kind.member: len(listed_now.get(kind.member, ())) for kind in KINDS})

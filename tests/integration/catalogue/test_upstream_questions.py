@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.sources.upstream import known
+from mcp_app.catalogue.sources.upstream import conversation, known
 from mcp_app.catalogue.upstreams import following, importing, storing
 from mcp_app.database.queries import aquery
 from mcp_app.execution.questions.relayed import form_of, relayed
@@ -110,6 +110,37 @@ def test_question_that_nobody_answers_is_cancelled_at_the_server(monkeypatch: py
             again["inputResponses"] = {key: {"action": "decline"} for key in result["inputRequests"]}
             late = await ours._exchange("tools/call", again, None)
             assert "no longer waits" in late["content"][0]["text"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.requirement("INT-71")
+def test_large_question_ends_the_call() -> None:
+    async def run() -> str:
+        asker = Asker(message="x" * conversation.MAX_QUESTION_BYTES)
+        async with serve(asker):
+            text = await called(elicit={})
+            assert await asker.cancelled.get() == asker.call
+            return text
+
+    assert "more than 256 KiB" in asyncio.run(run())
+
+
+@pytest.mark.requirement("INT-71")
+def test_caller_keeps_few_calls_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_calls, "MAX_PARKED_OF_CALLER", 1)
+
+    async def run() -> None:
+        asker = Asker()
+        async with serve(asker), Client(stored=True, version=V2026_07_28, elicit={}) as ours:
+            await ours._exchange("tools/call", {"name": "other_ask", "arguments": {}}, None)
+            await ours._exchange("tools/call", {"name": "other_ask", "arguments": {}}, None)
+            assert await asker.cancelled.get() == asker.call
+            assert len(open_calls._parked) == 1
+            for call, serving in [*open_calls._parked.values()]:
+                serving.cancel()
+                await asyncio.gather(serving, return_exceptions=True)
+                assert call.is_here
 
     asyncio.run(run())
 

@@ -40,7 +40,8 @@ class Addresses:
             return published
         for template, is_kept in self.templates:
             if template.match(uri) is not None:
-                return uri if is_kept else prefixed(self.upstream, uri)
+                is_own = is_kept and uri not in self.others
+                return uri if is_own else prefixed(self.upstream, uri)
         # Clients open addresses of the web themselves.
         is_web = _scheme(uri) in _WEB and uri not in self.others
         return uri if is_web else prefixed(self.upstream, uri)

@@ -19,6 +19,7 @@ from mcp_app.protocol.client.answers import Answered, Event, InputRequired, LogL
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import Headers
 from mcp_app.protocol.errors import InternalError, InvalidParams
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.upstreams import client, open_calls
 from mcp_app.upstreams.exchanges import OnQuestion
 from mcp_app.upstreams.open_calls import OpenCall, Questions, Step
@@ -26,6 +27,7 @@ from mcp_app.upstreams.open_calls import OpenCall, Questions, Step
 Wire = dict[str, Any]
 MAX_ROUNDS: Final = 20
 MAX_QUESTIONS: Final = 20
+MAX_QUESTION_BYTES: Final = 256 * 1024
 _ASKED_BY: Final = {
     "elicitation": "elicitation/create",
     "sampling": "sampling/createMessage",
@@ -76,7 +78,7 @@ class Conversation:
             )
 
         methods = frozenset(_ASKED_BY[name] for name in self._caller.capabilities)
-        self._call = OpenCall(send, methods)
+        self._call = OpenCall(send, methods, self._caller.key)
         return await self._call.step()
 
     async def _next(self, method: str, params: Mapping[str, Any], asked: Wire, answers: Wire) -> Step:
@@ -99,6 +101,11 @@ class Conversation:
         if len(step.requests) > MAX_QUESTIONS:
             self._cancel()
             raise UpstreamFault(Kind.INVALID, _TOO_MANY)
+        if len(jsonrpc.encode(step.requests)) > MAX_QUESTION_BYTES:
+            # Questions are stored until they are answered.
+            self._cancel()
+            text = f"asks questions with more than {MAX_QUESTION_BYTES // 1024} KiB."
+            raise UpstreamFault(Kind.TOO_LARGE, text)
         if isinstance(step, Questions):
             return {"requests": step.requests, "call": step.call}
         if not self._caller.capabilities:
