@@ -41,6 +41,8 @@ class TabbedForm(DraftPages):
         """Return the fieldsets in the order of the tabs."""
         source = self.form_source(request, obj)
         own = () if source.follows else source.own_fields.get(self.model, ())
+        # The request of a prompt or resource of another server is not shown.
+        own = tuple(name for name in own if self.model._meta.get_field(name).editable)
         more = () if source.follows else ("meta",)
         parts = (
             ("text", "Text", (*own, *self.fields_for(request, obj, self.text_fields))),

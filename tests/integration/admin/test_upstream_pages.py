@@ -16,7 +16,7 @@ from django.urls import reverse
 from mcp_app.admin.upstreams import tools_page
 from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
-from mcp_app.catalogue.upstreams.entries import tools_of
+from mcp_app.catalogue.upstreams.entries import entries_of, tools_of
 from mcp_app.doctor import Installation
 from mcp_app.doctor import upstreams as doctor_check
 from mcp_app.models import Draft, Tool, Upstream
@@ -269,3 +269,32 @@ def test_failing_server_is_on_the_first_page_in_the_doctor_and_in_the_search(
     ]
     storing.save_upstream(actor=None, upstream=row, enabled=False)
     assert [*doctor_check.available(Installation())] == []
+
+
+LISTED = {
+    "tools": [{"name": "find", "inputSchema": {"type": "object"}}],
+    "prompts": [{"name": "ask", "arguments": [{"name": "who"}]}],
+    "resources": [{"uri": "far://a", "name": "a"}],
+    "resourceTemplates": [{"uriTemplate": "far://{x}", "name": "t"}],
+}
+
+
+@pytest.mark.django_db
+def test_entry_of_every_kind_is_opened_and_saved(admin_client: Client) -> None:
+    """The pages of prompts, resources and templates of a server failed."""
+    row = storing.save_upstream(actor=None, name="far", url="http://127.0.0.1:1/mcp", prefix="far")
+    row.listed = storing.packed(LISTED)
+    row.save()
+    keys = refreshing.listed_items(row)
+    importing.import_items(upstream=row, keys=keys, actor=None, publish=True)
+    entries = entries_of(row)
+    assert len(entries) == 4
+    for entry in entries.values():
+        page = f"/admin/mcp_app/{entry._meta.model_name}/{entry.pk}/change/"
+        form = admin_client.get(page).context["adminform"].form
+        values = {name: form[name].value() for name in form.fields}
+        posted = {name: "" if value is None else value for name, value in values.items() if value != []}
+        answer = admin_client.post(page, {**posted, "title": "Far", "icons": "[]"})
+        assert answer.status_code == 302, answer.context["adminform"].form.errors
+        stored = type(entry).objects.get(pk=entry.pk)
+        assert (stored.title, stored.request["upstream"]) == ("Far", "far")
