@@ -179,7 +179,7 @@ class Prompt(EntryRow):
         default=list, blank=True, help_text="List of objects with name, description and required."
     )
     template = models.TextField(blank=True, help_text="Text with {{name}} placeholders.")
-    request = models.JSONField(null=True, blank=True, editable=False)
+    request = models.JSONField(null=True, blank=True, help_text="The item of another server.")
 
     def __str__(self) -> str:
         return self.name
@@ -194,7 +194,7 @@ class ContentRow(EntryRow):
     name = models.CharField(max_length=200)
     mime_type = models.CharField("MIME type", max_length=120, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
-    request = models.JSONField(null=True, blank=True, editable=False)
+    request = models.JSONField(null=True, blank=True, help_text="The item of another server.")
 
     class Meta(EntryRow.Meta):
         abstract = True

@@ -14,12 +14,13 @@ from django.test import Client
 from django.urls import reverse
 
 from mcp_app.admin.upstreams import tools_page
+from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.catalogue.upstreams.entries import entries_of, tools_of
 from mcp_app.doctor import Installation
 from mcp_app.doctor import upstreams as doctor_check
-from mcp_app.models import Draft, Tool, Upstream
+from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Tool, Upstream
 from mcp_app.streams.blocking import shared_values
 from mcp_app.upstreams import client as upstream_client
 from mcp_app.upstreams import health, sessions
@@ -247,6 +248,26 @@ def test_command_adds_lists_refreshes_and_removes(site: SdkServer) -> None:
 def test_command_names_the_problem(arguments: tuple[str, ...]) -> None:
     with pytest.raises(CommandError):
         run(*arguments)
+
+
+def test_pages_of_imported_prompts_and_resources_are_shown(admin_client: Client, crm: Upstream) -> None:
+    listed = {**storing.unpacked(crm.listed), "resourceTemplates": [{"uriTemplate": "n://{id}", "name": "n"}]}
+    Upstream.objects.filter(pk=crm.pk).update(listed=storing.packed(listed))
+    crm.refresh_from_db()
+    keys = ["prompt welcome", "resource notes://all", "template n://{id}"]
+    assert importing.import_items(upstream=crm, keys=keys, actor=None).skipped == {}
+    for pk in Draft.objects.values_list("pk", flat=True):
+        assert (
+            admin_client.get(reverse("admin:mcp_app_draft_change", args=[pk]), follow=True).status_code == 200
+        )
+    importing.publish_pending(upstream=crm, actor=None)
+    for kind in (Prompt, Resource, ResourceTemplate):
+        model = kind._meta.model_name
+        address = reverse(f"admin:mcp_app_{model}_change", args=[kind._default_manager.get().pk])
+        assert 'name="request"' in admin_client.get(address).content.decode(), model
+    own = services.save_prompt(actor=None, name="own", template="Hello")
+    address = reverse("admin:mcp_app_prompt_change", args=[own.pk])
+    assert 'name="request"' not in admin_client.get(address).content.decode()
 
 
 # Operation.
