@@ -51,5 +51,10 @@ def test_limit_is_added_and_its_use_shown_by_keyboard_alone(visit_near: Visit, n
     for look in looks(page):
         assert axe.seen(page, look.rules) == [], str(look)
         picture(page, f"limits-{look}")
+    page.goto(page.url.partition("/admin/")[0] + "/admin/auth/user/1/change/")
+    expect(page.locator("tr[data-subject='user:1'][data-used='2']")).to_have_count(1)
+    for look in looks(page):
+        assert axe.seen(page, look.rules) == [], str(look)
+        picture(page, f"limit-user-{look}")
     near.manage("mcp_limit", "remove", "calm")
     assert visitor.trouble == []
