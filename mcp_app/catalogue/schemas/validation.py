@@ -5,7 +5,7 @@ The regular-expression engine is linear in time and ``$ref`` is never fetched (S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ import jsonschema_rs
 
 MAX_RECEIVED: Final = 100
 MAX_COMPLAINTS: Final = 10
+HIDDEN: Final = "a fixed value"
 
 _EXPECTATIONS: Final[dict[str, str]] = {
     "minimum": "a value of at least {}",
@@ -44,10 +45,13 @@ class Validator:
         self._compiled = compiled
         self.is_valid: Callable[[Any], bool] = compiled.is_valid
 
-    def explain(self, instance: Any) -> str:
-        """Return the first failures, each as ``path: expected …, got …`` (TOOL-10), or ""."""
+    def explain(self, instance: Any, hidden: Container[str] = ()) -> str:
+        """Return the first failures, each as ``path: expected …, got …`` (TOOL-10), or "".
+
+        The values of the members ``hidden`` are not shown.
+        """
         errors = self._compiled.iter_errors(instance)
-        return complaints(text for error in errors for text in _explanations(error))
+        return complaints(text for error in errors for text in _explanations(error, hidden))
 
 
 def complaints(texts: Iterable[str]) -> str:
@@ -78,20 +82,24 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:300]
 
 
-def _explanations(error: jsonschema_rs.ValidationError) -> Iterator[str]:
+def _explanations(error: jsonschema_rs.ValidationError, hidden: Container[str]) -> Iterator[str]:
     """Yield one message for the failure, or one message for each unknown argument."""
     kind = error.kind.name
     path = [str(part) for part in error.instance_path]
+    is_hidden = bool(path) and path[0] in hidden
     if kind == "required":
         yield f"{'.'.join([*path, error.kind.value])}: expected a value, got nothing"
     elif kind in ("additionalProperties", "unevaluatedProperties"):
         for name in error.kind.value:
             value = error.instance.get(name) if isinstance(error.instance, dict) else None
             where = ".".join([*path, str(name)[:MAX_RECEIVED]])
-            yield f"{where}: expected no such argument, got {shortened(value)}"
+            got = HIDDEN if is_hidden or (not path and name in hidden) else shortened(value)
+            yield f"{where}: expected no such argument, got {got}"
     else:
-        where = ".".join(path) or "(arguments)"
-        yield f"{where}: expected {_expectation(error)}, got {shortened(error.instance)}"
+        where, value = ".".join(path) or "(arguments)", error.instance
+        if not path and isinstance(value, dict):
+            value = {name: each for name, each in value.items() if name not in hidden}
+        yield f"{where}: expected {_expectation(error)}, got {HIDDEN if is_hidden else shortened(value)}"
 
 
 def _expectation(error: jsonschema_rs.ValidationError) -> str:

@@ -63,7 +63,8 @@ class ToolEntry(Entry, ToolLimits):
         if self.whole_input is not None:
             whole = {**arguments, **self.fixed_arguments}
             if not self.whole_input.is_valid(whole):
-                return self.whole_input.explain(whole)
+                # Callers cannot see fixed arguments, which may be secret.
+                return self.whole_input.explain(whole, hidden=self.fixed_arguments)
         return None
 
     def check_output(self, structured: Any) -> str | None:
