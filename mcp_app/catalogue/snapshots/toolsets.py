@@ -238,7 +238,9 @@ def fixed(entry: ToolEntry, arguments: Mapping[str, Any]) -> ToolEntry:
 
     The identity stays: an approval covers all arguments of a call, including fixed ones.
     """
-    inner, given = entry.function, dict(arguments)
+    inner = entry.function
+    # Arguments that the preset fixes win, because the preset's function sets them last.
+    given = {**arguments, **entry.fixed_arguments}
     schema = without_arguments(entry.wire["inputSchema"], given)
     return replace(
         entry,
@@ -246,7 +248,7 @@ def fixed(entry: ToolEntry, arguments: Mapping[str, Any]) -> ToolEntry:
         function=replace(inner, bind=lambda sent: inner.bind({**sent, **given})),
         input=validation.compile_schema(schema),
         whole_input=entry.whole_input or entry.input,
-        fixed_arguments={**entry.fixed_arguments, **given},
+        fixed_arguments=given,
         param_headers=param_headers.read(schema),
     )
 

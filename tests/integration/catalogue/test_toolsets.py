@@ -168,6 +168,16 @@ async def test_toolset_overrides_texts_and_fixes_arguments_of_members() -> None:
     assert (await aquery(served)).tools["add"] is own
 
 
+@pytest.mark.requirement("TSET-06")
+def test_argument_that_a_preset_fixes_cannot_be_fixed_otherwise_in_a_toolset() -> None:
+    """The approval of a call and its log show the arguments with which the tool runs."""
+    row = services.save_tool_preset(actor=None, name="own", preset_of=Tool.objects.get(name="add"))
+    store(members=[{"kind": "tool", "key": "own", "fixed_arguments": {"a": 1, "b": 2}}])
+    services.update_entry(entry=row, actor=None, fixed_arguments={"b": 3})
+    own = served().tools["own"]
+    assert own.function.bind(dict(own.fixed_arguments)) == own.fixed_arguments == {"a": 1, "b": 3}
+
+
 @pytest.mark.requirement("TSET-07")
 def test_missing_member_costs_only_itself() -> None:
     own = services.save_tool_preset(actor=None, name="own", preset_of=Tool.objects.get(name="add"))
