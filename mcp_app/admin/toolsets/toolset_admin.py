@@ -118,7 +118,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
 
     def row_page(self, request: HttpRequest, row: Toolset) -> HttpResponse:
         """Show the entries of a toolset, their cost, and who can use it."""
-        found = contents.contents_of(row)
+        found, may_read = contents.contents_of(row), request.user.has_perm("mcp_app.view_message")
         context = {
             **self.object_context(request, f"Toolset {marked(row)}", row),
             "row": row,
@@ -126,8 +126,9 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             "who": who_can_use(row),
             "rules": [rule_line(rule) for rule in row.rules],
             "contents": found,
-            "unused": contents.unused_in(found) if request.user.has_perm("mcp_app.view_message") else None,
-            "misses": misses.of(row.slug) if row.searches else [],
+            "unused": contents.unused_in(found) if may_read else None,
+            # Queries are parts of messages.
+            "misses": misses.of(row.slug) if row.searches and may_read else [],
             "unused_days": contents.UNUSED_DAYS,
             "may_change": request.user.has_perms(CHANGE),
             "may_remove": request.user.has_perms(DELETE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
 from mcp_app.catalogue.changes import revisions
@@ -16,6 +16,7 @@ from mcp_app.catalogue.toolsets.groups import memberships_of
 from mcp_app.catalogue.toolsets.services import save_toolset
 from mcp_app.models import Tool, Toolset
 from tests.integration.admin.addresses import page
+from tests.integration.admin.conftest import ClientOf
 from tests.samples.admin_seed import Seed
 
 pytestmark = pytest.mark.postgres
@@ -167,3 +168,14 @@ def test_searched_toolset_counts_its_search_tools_and_shows_misses(root: Client,
     shown = root.get(page("toolset", "change", row.pk))
     assert [each.query for each in shown.context["misses"]] == ["cancel <b>order</b>"]
     assert "<b>order</b>" not in shown.content.decode()
+
+
+def test_searches_without_a_tool_need_the_permission_to_view_messages(
+    client_of: ClientOf, seeded: Seed
+) -> None:
+    row = store(searches=True)
+    misses.record("team", "cancel order 4711")
+    for codename, found in (("view_toolset", 0), ("view_message", 1)):
+        seeded.outsider.user_permissions.add(Permission.objects.get(codename=codename))
+        shown = client_of("outsider").get(page("toolset", "change", row.pk))
+        assert shown.content.decode().count("cancel order 4711") == found
