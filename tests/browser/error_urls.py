@@ -7,10 +7,10 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import path
 
-from mcpsite.urls import handler403, handler404, handler500
+from mcpsite.urls import handler400, handler403, handler404, handler500
 from mcpsite.urls import urlpatterns as _urls
 
-__all__ = ["handler403", "handler404", "handler500", "urlpatterns"]
+__all__ = ["handler400", "handler403", "handler404", "handler500", "urlpatterns"]
 
 
 def _broken(request: HttpRequest) -> Any:
