@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from mcp_app.catalogue.sources.lookup import present, rows_stored_as
 from mcp_app.catalogue.sources.preset.source import PRESET
-from mcp_app.catalogue.sources.tagged import tags_by_row
+from mcp_app.catalogue.sources.tagged import Facets, facets_of
 
 
 class SourceFilter(admin.SimpleListFilter):
@@ -19,7 +19,7 @@ class SourceFilter(admin.SimpleListFilter):
     title, parameter_name = "source", "source__exact"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        found = present(model_admin.model)
+        found = present(model_admin.model, _facets(request, model_admin).stored)
         return found if len(found) > 1 or self.value() else []
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -33,13 +33,22 @@ class TagFilter(admin.SimpleListFilter):
     title, parameter_name = "tag", "tag"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        self._tags = tags_by_row(model_admin.model)
+        self._tags = _facets(request, model_admin).tags
         return [(tag, tag) for tag in sorted({tag for tags in self._tags.values() for tag in tags})]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value()
         found = [pk for pk, tags in self._tags.items() if chosen in tags]
         return queryset.filter(pk__in=found) if chosen else queryset
+
+
+def _facets(request: HttpRequest, model_admin: Any) -> Facets:
+    """Return the tags and sources of all entries. One query reads them for both filters."""
+    found: Facets | None = getattr(request, "_mcp_facets", None)
+    if found is None:
+        found = facets_of(model_admin.model)
+        setattr(request, "_mcp_facets", found)  # noqa: B010  # Not an attribute of HttpRequest.
+    return found
 
 
 class YesNoFilter(admin.SimpleListFilter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from django.db.models import Q, QuerySet
@@ -51,10 +52,9 @@ def choices() -> list[tuple[str, str]]:
     return list(dict.fromkeys((each.stored, each.label) for each in SOURCES))
 
 
-def present(kind: type[Any]) -> list[tuple[str, str]]:
-    """Return the stored name and the text of each source that has rows of a kind."""
-    stored = kind._default_manager.order_by("source").values_list("source", flat=True).distinct()
-    return [(name, named(kind, name).variety or named(kind, name).label) for name in stored]
+def present(kind: type[Any], stored: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the stored names of sources with the texts that rows of a kind have."""
+    return [(name, named(kind, name).variety or named(kind, name).label) for name in sorted(stored)]
 
 
 def rows_stored_as(stored: str) -> Q:
