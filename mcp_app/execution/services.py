@@ -188,7 +188,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     try:
         with _refusals(asked, WORDS_OF_RETRY):
             new = _again(old, session_id, actor)
-            with transaction.atomic():
+            with blocking.starting(new.ticket), transaction.atomic():
                 call, _ = _accepted(new)
                 _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
                 transaction.on_commit(lambda: enqueue_new(call))
@@ -260,7 +260,7 @@ def start_call(
         if key and (present := request_ids.find_request(session_id, REQUEST_ID)):
             return _repeated(present, tool, arguments)
         new = _started(principal, session_id, tool, arguments)
-        with transaction.atomic():
+        with blocking.starting(new.ticket), transaction.atomic():
             call, is_new = _accepted(new)
             if is_new:
                 _audit(actor, "call.start", call, {"tool": call.tool})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from django.db import DatabaseError
@@ -33,14 +35,26 @@ def admit(ticket: Ticket) -> None:
     """Count a call, as ``Limiter.admit``. Without Redis nothing is counted: a worker needs Redis."""
     if not conf.get().redis_url:
         return
-    for bucket in ticket.buckets:
-        refusal = _take(bucket, ticket)
-        if refusal is None:
-            continue
-        usage.note_refused(bucket)
-        if not bucket.rule.observe:
+    with starting(ticket):
+        for bucket in ticket.buckets:
+            refusal = _take(bucket, ticket)
+            if refusal is None:
+                continue
+            usage.note_refused(bucket)
+            if not bucket.rule.observe:
+                raise refusal
+
+
+@contextmanager
+def starting(ticket: Ticket | None) -> Iterator[None]:
+    """Uncount an admitted call if an error within this context prevents its start."""
+    is_started = False
+    try:
+        yield
+        is_started = True
+    finally:
+        if not is_started:
             give_back(ticket)
-            raise refusal
 
 
 def give_back(ticket: Ticket | None) -> None:
@@ -112,7 +126,8 @@ def _acquire(bucket: Bucket, ticket: Ticket) -> bool:
             return shared.held(key) <= most
         if shared.acquire(key, holder, most, ticket.seconds):
             return True
-        shared.release(key, *ended_among(shared.holders(key)))
+        with suppress(DatabaseError):
+            shared.release(key, *ended_among(shared.holders(key)))
         return shared.acquire(key, holder, most, ticket.seconds)
     except shared.Unavailable:
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -95,14 +96,23 @@ class Limiter:
         buckets = ticket.buckets
         if ticket.round and await self._continues(ticket.round):
             buckets = tuple(bucket for bucket in buckets if bucket.measure == CONCURRENT)
-        for bucket in buckets:
-            refusal = await self._take(bucket, ticket)
-            if refusal is None:
-                continue
-            usage.note_refused(bucket)
-            if not bucket.rule.observe:
+        is_admitted = False
+        try:
+            for bucket in buckets:
+                refusal = await self._take(bucket, ticket)
+                if refusal is None:
+                    continue
+                usage.note_refused(bucket)
+                if not bucket.rule.observe:
+                    raise refusal
+            is_admitted = True
+        except asyncio.CancelledError:
+            # Redis may have given a place whose answer was not read.
+            ticket.counted += [each for each in buckets if each.measure == CONCURRENT]
+            raise
+        finally:
+            if not is_admitted:
                 await self.give_back(ticket)
-                raise refusal
 
     async def give_back(self, ticket: Ticket | None) -> None:
         """Uncount a call that was admitted and did not start. Do nothing if no rule limits it."""
@@ -202,8 +212,9 @@ class Limiter:
                 return await windows.held(key) <= most
             if await windows.acquire(key, ticket.holder, most, ticket.seconds):
                 return True
-            for holder in await aquery_soon(ended_among, await windows.holders(key)):
-                await windows.release(key, holder)
+            with suppress(DatabaseError):
+                for holder in await aquery_soon(ended_among, await windows.holders(key)):
+                    await windows.release(key, holder)
             return await windows.acquire(key, ticket.holder, most, ticket.seconds)
         except StreamsError:
             return True

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import DatabaseError
 from django.test import Client
 
 from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.snapshots.current_snapshot import refresh_now
+from mcp_app.execution import services
 from mcp_app.limits import usage
 from mcp_app.models import AuditEvent, Call, LimitRule
 from tests.integration.api.conftest import ClientOf, send
@@ -67,6 +69,20 @@ def test_refused_start_has_code_retry_after_and_log_line(admin: Client) -> None:
     assert refused.json()["refusal"] == "limit_reached"
     assert 0 < int(refused["Retry-After"]) <= 60
     assert Call.objects.count() == 1
+
+
+def test_start_that_is_not_stored_frees_its_place(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = {"name": "one", "who": "installation", "concurrent": 1}
+    admin.post("/api/limits/", one, content_type="application/json")
+    admin.raise_request_exception = False
+
+    def failing(_: Any) -> Any:
+        raise DatabaseError("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(services, "_accepted", failing)
+        assert _start(admin).status_code >= 500
+    assert _start(admin).status_code == 202
 
 
 def test_repeated_start_and_refused_retry_are_not_counted(admin: Client) -> None:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import DatabaseError
 
+from mcp_app.execution.background import service
 from mcp_app.execution.background.celery import waiting
 from mcp_app.execution.background.service import Background
+from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored import call_record, records
 from mcp_app.execution.stored.acceptance import new_stream
 from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.limits.limiter import Ticket
+from mcp_app.limits.rules import CONCURRENT
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
-from mcp_app.protocol.errors import TooManyRequests
+from mcp_app.protocol.errors import InvalidParams, TooManyRequests, Unavailable
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.attempts import SESSION, SETTINGS, claimed, new_call, stream_of
 from tests.unit.execution.store import events_of, moody, told
+from tests.unit.limits.rules import bucket
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
@@ -70,6 +77,46 @@ async def test_repeated_request_attaches_despite_full_backlog(streams: Streams) 
     with pytest.raises(TooManyRequests):
         await full.accept(new_call(request_id=2, stream=new_stream()))
     assert await Call.objects.acount() == 1
+
+
+@pytest.mark.parametrize("fault", ["log", "database", "state", "cancelled"])
+async def test_call_that_is_not_stored_frees_its_place(
+    fault: str, background: Background, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, first = bucket(CONCURRENT, concurrent=1), new_stream()
+
+    async def failing(*_: Any) -> Any:
+        raise {"state": InvalidParams("used"), "cancelled": asyncio.CancelledError()}.get(
+            fault, DatabaseError("away")
+        )
+
+    with monkeypatch.context() as patched:
+        if fault == "log":
+            moody(streams).faults = [StreamsUnavailable("away")]
+        elif fault == "database":
+            patched.setattr(service, "aquery_soon", failing)
+        else:
+            patched.setattr(service, "spend", failing)
+        with pytest.raises((Unavailable, StreamsUnavailable, InvalidParams, asyncio.CancelledError)):
+            await background.accept(new_call(stream=first, ticket=Ticket((place,), holder=first)), Inputs())
+    other = new_stream()
+    await background.accept(new_call(stream=other, ticket=Ticket((place,), holder=other)))
+
+
+async def test_call_that_ends_while_it_is_counted_frees_its_place(
+    background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, limiter = bucket(CONCURRENT, concurrent=1), background.gate.limiter
+    rate = bucket(rate=1)
+
+    async def never(_: Any) -> float:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(limiter.leases, "take", never)
+        with pytest.raises(asyncio.CancelledError):
+            await limiter.admit(Ticket((place, rate), holder="inline-a"))
+    await limiter.admit(Ticket((place, rate), holder="inline-b"))
 
 
 async def test_call_is_not_accepted_without_event_log(background: Background, streams: Streams) -> None:
