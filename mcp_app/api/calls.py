@@ -109,6 +109,7 @@ class CallViews(ApiViewSet):
             tool=given.validated_data["tool"],
             # The arguments are passed as the client sent them, because the tool's schema validates them.
             arguments=self.request.data.get("arguments", {}),
+            address=request.META.get("REMOTE_ADDR") or "",
         )
         return self._made(call_id, 202 if is_new else 200)
 

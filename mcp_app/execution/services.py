@@ -246,7 +246,13 @@ def _fallen(old: CallRecord) -> str:
 
 
 def start_call(
-    *, principal: Principal, actor: Any, tool: str, arguments: dict[str, Any], key: str = ""
+    *,
+    principal: Principal,
+    actor: Any,
+    tool: str,
+    arguments: dict[str, Any],
+    key: str = "",
+    address: str = "",
 ) -> tuple[UUID, bool]:
     """Start a tool as a background call of ``principal``, and return the call's id and True if it is new.
 
@@ -259,7 +265,8 @@ def start_call(
     with _refusals(asked, WORDS_OF_START):
         if key and (present := request_ids.find_request(session_id, REQUEST_ID)):
             return _repeated(present, tool, arguments)
-        new = _started(principal, session_id, tool, arguments)
+        with current.called_from(address):
+            new = _started(principal, session_id, tool, arguments)
         with blocking.starting(new.ticket), transaction.atomic():
             call, is_new = _accepted(new)
             if is_new:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -46,6 +47,16 @@ def buckets_of(principal: str, tool: str, tags: Collection[str], path: str) -> t
     """Return the counts of a call. Use it only while ``holder.active``."""
     address = caller_address.get() if holder.by_address else ""
     return holder.rules.buckets(principal, tool, tags, path, address)
+
+
+@contextmanager
+def called_from(address: str) -> Iterator[None]:
+    """Count calls within this context for a network address."""
+    token = caller_address.set(address)
+    try:
+        yield
+    finally:
+        caller_address.reset(token)
 
 
 def load() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, NamedTuple
 
 from mcp_app.limits.rules import EACH, LEVELS, Bucket, Rule, Who
@@ -65,9 +65,12 @@ def _address_of(rule: Rule, address: str) -> str:
     if rule.who_value == EACH:
         return client_network(address)
     try:
-        return rule.who_value if ip_address(address) in ip_network(rule.who_value, strict=False) else ""
+        found, network = ip_address(address), ip_network(rule.who_value, strict=False)
     except ValueError:
         return ""
+    # A socket for both protocols reports IPv4 clients as ::ffff:192.0.2.7.
+    mapped = IPv6Address(f"::ffff:{found}") if isinstance(found, IPv4Address) else found.ipv4_mapped
+    return rule.who_value if found in network or (mapped is not None and mapped in network) else ""
 
 
 def choices(
@@ -103,13 +106,13 @@ class RuleSet:
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self.rules = tuple(rules)
         self.by_address = any(rule.who == Who.ADDRESS for rule in rules)
-        self._plans: dict[tuple[str, str, str, str], tuple[Bucket, ...]] = {}
+        self._plans: dict[tuple[str, str, tuple[str, ...], str, str], tuple[Bucket, ...]] = {}
 
     def buckets(
         self, principal: str, tool: str, tags: Collection[str], path: str, address: str = ""
     ) -> tuple[Bucket, ...]:
         """Return the counts of a call: at most one for each measure and level, observed ones last."""
-        asked = (principal, tool, path, address)
+        asked = (principal, tool, tuple(tags), path, address)
         found = self._plans.get(asked)
         if found is None:
             caller = Caller.of(principal, address)

@@ -71,6 +71,12 @@ def test_refused_start_has_code_retry_after_and_log_line(admin: Client) -> None:
     assert Call.objects.count() == 1
 
 
+def test_limit_of_a_network_counts_calls_over_the_api(admin: Client) -> None:
+    home = {**CALM, "who": "address", "who_value": "127.0.0.0/8", "rate": 1}
+    admin.post("/api/limits/", home, content_type="application/json")
+    assert [_start(admin).status_code for _ in range(2)] == [202, 429]
+
+
 def test_start_that_is_not_stored_frees_its_place(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     one = {"name": "one", "who": "installation", "concurrent": 1}
     admin.post("/api/limits/", one, content_type="application/json")

@@ -55,6 +55,21 @@ def test_rule_limits_calls_of_its_tools(what: Any, is_limited: bool) -> None:
     assert bool(found) is is_limited
 
 
+def test_new_tag_of_a_tool_is_limited_at_its_next_call() -> None:
+    rules = RuleSet([rule(what="tag", what_value="billing", **RATE)])
+    assert not rules.buckets(ADA, "search", (), "/mcp")
+    assert rules.buckets(ADA, "search", ("billing",), "/mcp")
+    assert not rules.buckets(ADA, "search", (), "/mcp")
+
+
+@pytest.mark.parametrize("network", ["192.0.2.0/24", "::ffff:192.0.2.0/120", "192.0.2.7"])
+@pytest.mark.parametrize("address", ["192.0.2.7", "::ffff:192.0.2.7"])
+def test_address_of_a_socket_for_both_protocols_is_in_its_network(network: str, address: str) -> None:
+    rules = RuleSet([rule(who="address", who_value=network, **RATE)])
+    assert rules.buckets(ADA, "search", (), "/mcp", address)
+    assert not rules.buckets(ADA, "search", (), "/mcp", "::ffff:198.51.100.1")
+
+
 def test_user_who_acts_as_another_counts_as_the_acting_user() -> None:
     rules = RuleSet([rule(who="user", who_value="*", rate=1)])
     assert [each.subject for each in rules.buckets("user:5/bench/by:1", "t", (), "/mcp")] == ["user:1"]
