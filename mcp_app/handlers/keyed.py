@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -25,12 +26,15 @@ from mcp_app.handlers import core_tasks, tasks
 from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.protocol.errors import InvalidRequest, McpError
 from mcp_app.protocol.refusals import Code, refused
+from mcp_app.streams.base import StreamsError
 
 # The time in which a call must be accepted or answered after its tool has been stopped.
 MARGIN_SECONDS: Final = 30.0
 # The members of a request that answers questions of 2026-07-28.
 ANSWERS: Final = frozenset({"requestState", "inputResponses"})
 POLL_SECONDS: Final = (0.1, 0.25, 0.5, 1.0)
+# The time after which the database is asked whether a background call has finished.
+STREAM_SECONDS: Final = 5.0
 LOST: Final = (
     "The first call with this idempotency key was stopped, or its answer is no longer kept. It may have had "
     "effects. Check them before you call the tool with a new key."
@@ -134,10 +138,22 @@ async def _wait(context: RequestContext, place: Place, *_: Any) -> dict[str, Any
 
 
 async def _answer(context: RequestContext, call: CallRecord) -> dict[str, Any]:
+    """Return the result of a background call when it finishes, or raise its error.
+
+    The database has the answer. The stream of the first request only brings it sooner, and may end before.
+    """
     background = context.services.background
-    start, encoded = await background.restore(call), b""
+    encoded = call.answer if call.is_finished else b""
     while not encoded:
-        encoded = await background.answer(call, start, POLL_SECONDS[-1] * 30)
+        with suppress(StreamsError):
+            start = await background.restore(call)
+            encoded = await background.answer(call, start, STREAM_SECONDS)
+        if not encoded:
+            await asyncio.sleep(POLL_SECONDS[-1])
+            found = await _stored(records.find, call.id)
+            if found is None:
+                raise refused(Code.OUTCOME_UNKNOWN, LOST)
+            call, encoded = found, found.answer if found.is_finished else b""
     # orjson cannot parse integers beyond 64 bits.
     answered = json.loads(encoded)
     if "error" in answered:

@@ -233,3 +233,18 @@ def test_request_with_an_answer_continues_the_call_of_its_key(
     answers = [send(process, **given) for process in (1, 0)]
     assert [each["content"][0]["text"] for each in answers] == ["Hello, Ada!"] * 2
     assert len(live.lines(nonce, "end")) == 1
+
+
+def test_repeated_request_is_answered_when_the_session_of_the_first_one_ends(
+    live: Installation, open_session: OpenSession, nonce: str
+) -> None:
+    first, arguments = open_session(), {"nonce": nonce, "steps": 500}
+    with open_call(live, "2025-11-25", 0, "work_once", nonce, first, **arguments):
+        live.started(nonce, "alive")
+        again = open_call(live, "2025-11-25", 1, "work_once", nonce, open_session(process=1), **arguments)
+        assert isinstance(again, EventStream)
+        with again:
+            assert first.delete().status == 200
+            [answer] = again.messages(15)[-1:]
+    assert "cancelled" in json.dumps(answer)
+    assert len(live.lines(nonce, "start")) == 1
