@@ -138,12 +138,14 @@ class BuiltEntries(NamedTuple):
     """The built entries of a snapshot by kind and row id.
 
     ``made_from`` holds everything beside the rows that the entries depend on. ``toolsets`` are the toolsets
-    of the snapshot by path.
+    of the snapshot by path, made from ``toolset_rows`` at ``revision``.
     """
 
     made_from: Any = None
     by_kind: Mapping[type[Any], Mapping[int, Built]] = {}
     toolsets: Mapping[str, Any] = {}
+    toolset_rows: Sequence[Any] = ()
+    revision: int = -1
 
 
 NOTHING_BUILT: Final = BuiltEntries()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -77,12 +77,23 @@ def _read(at: CatalogueRevision, before: BuiltEntries) -> Catalogue:
     builder = Builder(before, (conf.get(), *provided()))
     entries = {kind: builder.entries(rows_of(kind).filter(enabled=True), _entry) for kind in ENTRY_KINDS}
     catalogue = _catalogue(at, entries, builder.built)
-    catalogue.toolsets = toolsets.served(
-        catalogue, Toolset.objects.filter(enabled=True), before.toolsets, **_paging()
-    )
+    rows = _toolset_rows(at, before)
+    catalogue.toolsets = toolsets.served(catalogue, rows, before.toolsets, **_paging())
     catalogue.servers = {path: each.server for path, each in catalogue.toolsets.items()}
-    catalogue.built = builder.built._replace(toolsets=catalogue.toolsets)
+    catalogue.built = builder.built._replace(
+        toolsets=catalogue.toolsets, toolset_rows=rows, revision=at.number
+    )
     return catalogue
+
+
+def _toolset_rows(at: CatalogueRevision, before: BuiltEntries) -> Sequence[Toolset]:
+    """Return the enabled toolsets. They are read again unless the only change since then was of entries.
+
+    A change of a toolset raises the number alone, and a change of listed entries also raises a list.
+    """
+    if at.number == before.revision + 1 and at.number in (at.tools, at.prompts, at.resources):
+        return before.toolset_rows
+    return list(Toolset.objects.filter(enabled=True))
 
 
 def _catalogue(

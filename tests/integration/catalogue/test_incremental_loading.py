@@ -179,8 +179,8 @@ def test_load_after_an_edit_reads_one_row_in_full() -> None:
     edit("t1", title="T")
     with CaptureQueriesContext(connection) as queries:
         current_snapshot.refresh_now()
-    # The revision before and after, the digests of four kinds, the edited row, and the toolsets.
-    assert len(queries) == 8
+    # The revision before and after, the digests of four kinds, and the edited row.
+    assert len(queries) == 7
 
 
 def test_changed_schema_of_an_http_tool_builds_it_and_its_presets() -> None:
