@@ -15,10 +15,13 @@ from typing import Any, Final
 
 MAX_TEXT: Final = 262_144
 MAX_SERVERS: Final = 100
-_STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_STRING_OR_COMMA: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])')
+# Each pattern also matches a string or comment without an end, so that no text is searched to its end twice.
+_STRING: Final = r'"(?:\\.|[^"\\])*+(?:"|\\?\Z)'
+_OPEN_COMMENT: Final = r"/\*(?:(?!\*/).)*+\Z"
+_STRING_OR_COMMENT: Final = re.compile(rf"({_STRING}|{_OPEN_COMMENT})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STRING_OR_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 # Clients replace these by values that are not in the file: ${env:TOKEN}, ${input:token}, {tenant}.
-_PLACEHOLDER: Final = re.compile(r"\$\{[^}]*\}|\{[^{}/]+\}")
+_PLACEHOLDER: Final = re.compile(r"\$\{[^{}]*\}|\{[^{}/]+\}")
 _URLS: Final = ("url", "serverUrl", "httpUrl")
 _SSE: Final = "This server uses HTTP+SSE (2024-11-05). Only Streamable HTTP can be added."
 _COMMAND: Final = "This server is a local command. Only servers with an http(s) address can be added."
@@ -59,10 +62,8 @@ def read(text: str) -> list[ConfiguredServer]:
 
 
 def _json(text: str) -> Any:
-    plain = _STRING_OR_COMMENT.sub(
-        lambda match: match[0] if match[0][0] == '"' else " ", text.lstrip("\ufeff")
-    )
-    plain = _STRING_OR_COMMA.sub(lambda match: match[0] if match[0][0] == '"' else " ", plain)
+    plain = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text.lstrip("\ufeff"))
+    plain = _STRING_OR_COMMA.sub(lambda match: match[1] or " ", plain)
     try:
         return json.loads(plain)
     except (ValueError, RecursionError) as error:

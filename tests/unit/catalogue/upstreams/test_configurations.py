@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -117,3 +119,28 @@ def test_hostile_text_is_read_in_linear_time() -> None:
     for text in ('"' * MAX_TEXT, "/*" * (MAX_TEXT // 2), "," * MAX_TEXT, "\\" * MAX_TEXT):
         with pytest.raises(ConfigurationError):
             read(text)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '"' + '\\"' * (MAX_TEXT // 2 - 8),
+        '"' + '\\"' * (MAX_TEXT // 2 - 8) + "\\",
+        '"\\\n"' * (MAX_TEXT // 4 - 8) + '"',
+        "/* " * (MAX_TEXT // 3 - 8),
+        '{"servers": {"crm": {"url": "' + "${" * (MAX_TEXT // 2 - 40) + '"}}}',
+        '{"servers": {"crm": {"url": "' + "{" * (MAX_TEXT - 80) + '"}}}',
+    ],
+    ids=["quotes", "backslash", "lines", "comments", "placeholders", "braces"],
+)
+def test_longest_text_is_read_in_linear_time(given: str) -> None:
+    assert len(given) <= MAX_TEXT
+    began = time.process_time()
+    with suppress(ConfigurationError):
+        read(given)
+    assert time.process_time() - began < 2
+
+
+def test_comment_without_an_end_is_refused() -> None:
+    with pytest.raises(ConfigurationError):
+        read(json.dumps({"servers": {"crm": {"url": URL}}}) + "/* to the end")
