@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mcp_app.catalogue.sources.upstream.known import KEPT_SECONDS
 from mcp_app.database.queries import aquery
-from mcp_app.models import Resource, ResourceTemplate
+from mcp_app.models import Draft, Resource, ResourceTemplate
 from mcp_app.protocol.messages import uri_template
 from mcp_app.protocol.messages.uri_template import UriTemplate
 
@@ -26,25 +26,31 @@ _PREFIX: Final = "up+"
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The published URIs of a server, by the URI there, and those that belong to others."""
+    """The published URIs of a server, by the URI there, and the URIs and templates of others."""
 
     upstream: str
     uris: dict[str, str]
     templates: tuple[tuple[UriTemplate, bool], ...]
     others: frozenset[str]
+    templates_of_others: tuple[UriTemplate, ...]
     read_at: float
 
     def here(self, uri: str) -> str:
         """Return the URI by which clients find a resource of the server."""
         if (published := self.uris.get(uri)) is not None:
             return published
-        for template, is_kept in self.templates:
-            if template.match(uri) is not None:
-                is_own = is_kept and uri not in self.others
-                return uri if is_own else prefixed(self.upstream, uri)
         # Clients open addresses of the web themselves.
-        is_web = _scheme(uri) in _WEB and uri not in self.others
-        return uri if is_web else prefixed(self.upstream, uri)
+        is_kept = _scheme(uri) in _WEB
+        for template, keeps in self.templates:
+            if template.match(uri) is not None:
+                is_kept = keeps
+                break
+        return uri if is_kept and not self._is_of_another(uri) else prefixed(self.upstream, uri)
+
+    def _is_of_another(self, uri: str) -> bool:
+        return uri in self.others or any(
+            template.match(uri) is not None for template in self.templates_of_others
+        )
 
 
 _kept: dict[str, Addresses] = {}
@@ -57,7 +63,10 @@ def prefixed(upstream: str, uri: str) -> str:
 
 def proposed(upstream: str, uris: Iterable[str]) -> dict[str, str]:
     """Return the URI or template here for each of a server, before it is published."""
-    taken = {_scheme(uri) for uri in _uris_of_others(upstream)} | _OURS
+    # Drafts of two servers may be published in any order.
+    drafts = Draft.objects.filter(kind__in=(Resource.KIND, ResourceTemplate.KIND))
+    waiting = _of_others(upstream, drafts.values_list("values__request", "key"))
+    taken = {_scheme(uri) for uri in (*_uris_of_others(upstream), *waiting)} | _OURS
     return {
         uri: prefixed(upstream, uri) if _scheme(uri) in taken or uri.startswith(_PREFIX) else uri
         for uri in uris
@@ -75,11 +84,15 @@ async def of(upstream: str) -> Addresses:
 def _read(upstream: str) -> Addresses:
     resources = Resource.objects.filter(request__upstream=upstream).values_list("request", "uri")
     templates = ResourceTemplate.objects.filter(request__upstream=upstream)
+    others = _uris_of_others(upstream)
     return Addresses(
         upstream,
         {str((request or {}).get("resource")): uri for request, uri in resources},
         tuple(_templates(templates.values_list("request", "uri_template"))),
-        frozenset(_uris_of_others(upstream)),
+        frozenset(others),
+        tuple(
+            template for template, _ in _templates(({"template": uri}, uri) for uri in others if "{" in uri)
+        ),
         time.monotonic(),
     )
 
@@ -98,6 +111,10 @@ def _uris_of_others(upstream: str) -> list[str]:
         *Resource.objects.values_list("request", "uri"),
         *ResourceTemplate.objects.values_list("request", "uri_template"),
     ]
+    return _of_others(upstream, rows)
+
+
+def _of_others(upstream: str, rows: Iterable[tuple[Any, str]]) -> list[str]:
     return [uri for request, uri in rows if not request or request.get("upstream") != upstream]
 
 
