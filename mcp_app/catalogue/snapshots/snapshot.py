@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 from mcp_app.catalogue.snapshots.entries import (
@@ -19,6 +20,7 @@ from mcp_app.protocol.messages.pagination import CursorCodec
 from mcp_app.protocol.messages.server import Server
 
 KINDS = ("tools", "prompts", "resources")
+_in_order = attrgetter("order")
 
 
 class Catalogue:
@@ -29,7 +31,8 @@ class Catalogue:
     queues of background tools; "" is the default queue. ``templates`` are in matching order. ``pages`` are
     the lists by kind. The next snapshot reuses ``built``. Transports cache derived data in ``prepared``.
     ``search`` is the ``ToolSearch`` of a toolset whose tools are not listed.
-    No template matches the URIs in ``withheld``, which are resources outside of a toolset.
+    No template matches the URIs of ``withheld`` resources, which are outside of a toolset, nor a URI that a
+    withheld template before it matches. ``matching`` are all these templates in matching order.
     ``toolsets`` are the enabled toolsets of a whole catalogue by path, and ``servers`` their servers.
     Callers and permissions belong to ``CatalogueView``.
     """
@@ -37,6 +40,7 @@ class Catalogue:
     __slots__ = (
         "_contents",
         "built",
+        "matching",
         "max_running",
         "pages",
         "prepared",
@@ -65,7 +69,7 @@ class Catalogue:
         templates: Iterable[ResourceEntry] = (),
         page_size: int = 100,
         secret: bytes = b"no cursor was ever sent",
-        withheld: frozenset[str] = frozenset(),
+        withheld: Iterable[ResourceEntry] = (),
         search: Any = None,
         built: BuiltEntries = NOTHING_BUILT,
     ) -> None:
@@ -89,8 +93,10 @@ class Catalogue:
         # Newest first, because a caller has usually missed only the last few changes.
         contents = ((entry.content_revision, entry.uri) for entry in self.resources.values())
         self._contents = sorted((each for each in contents if each[0]), reverse=True)
-        self.templates = sorted(templates, key=lambda entry: entry.order)
-        self.withheld, self.search = withheld, search
+        self.templates = sorted(templates, key=_in_order)
+        self.search, hidden = search, list(withheld)
+        self.withheld = frozenset(entry.uri for entry in hidden)
+        self.matching = sorted((*self.templates, *(each for each in hidden if each.match)), key=_in_order)
         codec = CursorCodec(secret)
         lists: dict[str, Iterable[Entry]] = {
             "tools": self.tools.values() if search is None else search.entries(),

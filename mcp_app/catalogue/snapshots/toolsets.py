@@ -173,8 +173,11 @@ def _served(
         keywords = {key: str(each["keywords"]) for (_, key), each in own.items() if "keywords" in each}
         search = ToolSearch(row.slug, entries["tools"], keywords)
     revisions = _revisions(row, whole, entries, None if before is None else before.catalogue)
-    server, shown = _server(row, path), {entry.uri for entry in entries["resources"]}
-    withheld = frozenset(whole.resources.keys() - shown) if entries["templates"] else frozenset()
+    server = _server(row, path)
+    withheld: list[ResourceEntry] = []
+    if entries["templates"]:
+        shown = {entry.uri for name in ("resources", "templates") for entry in entries[name]}
+        withheld = [each for each in (*whole.resources.values(), *whole.templates) if each.uri not in shown]
     return ServedToolset(
         server=server,
         refusing=_server(row, path, refusal=_refusal(row, groups)),

@@ -60,11 +60,12 @@ class CatalogueView(NamedTuple):
         return entry, variables or {}
 
     def _matching(self, uri: str) -> tuple[ResourceEntry | None, dict[str, str] | None]:
-        if uri in self.snapshot.withheld:
+        withheld = self.snapshot.withheld
+        if uri in withheld:
             return None, None
-        for entry in self.snapshot.templates:
+        for entry in self.snapshot.matching:
             if entry.match is not None and (variables := entry.match(uri)) is not None:
-                return entry, variables
+                return (None, None) if entry.uri in withheld else (entry, variables)
         return None, None
 
     def page(self, kind: str, version: str, cursor: str | None = None) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied, ValidationError
 
-from mcp_app import tool
+from mcp_app import resource, tool
 from mcp_app.auth.principal import EVERYTHING
 from mcp_app.catalogue.changes import revisions, services
 from mcp_app.catalogue.changes.mirroring import mirror
@@ -176,6 +176,26 @@ def test_argument_that_a_preset_fixes_cannot_be_fixed_otherwise_in_a_toolset() -
     services.update_entry(entry=row, actor=None, fixed_arguments={"b": 3})
     own = served().tools["own"]
     assert own.function.bind(dict(own.fixed_arguments)) == own.fixed_arguments == {"a": 1, "b": 3}
+
+
+@pytest.mark.requirement("TSET-01")
+def test_template_of_a_toolset_does_not_match_uris_of_an_earlier_template_outside() -> None:
+    """The earlier template may need a permission that the later one does not need."""
+    resource("docs://secret/{slug}", permission="auth.add_user")(document)
+    resource("docs://{+slug}")(document)
+    mirror()
+    store(members=[{"kind": "template", "key": "docs://{+slug}"}])
+    current_snapshot.refresh_now()
+    for path in ("/mcp", "/mcp/team"):
+        view = current_snapshot.refreshed_view(frozenset(), path)
+        assert view.resource("docs://secret/plan") is None, path
+        assert view.resource("docs://open/plan") is not None, path
+    # A permission does not bring entries into a toolset.
+    assert current_snapshot.refreshed_view(EVERYTHING, "/mcp/team").resource("docs://secret/plan") is None
+
+
+def document(slug: str) -> str:
+    return slug
 
 
 @pytest.mark.requirement("TSET-07")
