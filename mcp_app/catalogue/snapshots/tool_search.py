@@ -73,7 +73,7 @@ class ToolSearch:
     def entries(self) -> list[ToolEntry]:
         """Return the entries of the three tools."""
         return [
-            _entry(0, FIND, _FIND_TEXT, _QUERY, _READS, self.find, context_name="ctx"),
+            _entry(0, FIND, _FIND_TEXT, _QUERY, _READS, self.find),
             _entry(1, READ, _READ_TEXT, _CALL, _READS, self.explain_read),
             _entry(2, WRITE, _WRITE_TEXT, _CALL, {"openWorldHint": True}, self.explain_write),
         ]
@@ -106,15 +106,20 @@ class ToolSearch:
             return None
         return {**params, "name": wanted, "arguments": arguments}
 
-    def explain_read(self, name: str, arguments: Mapping[str, Any] | None = None) -> None:
+    async def explain_read(self, ctx: Any, name: str, arguments: Mapping[str, Any] | None = None) -> None:
         """Raise ToolError for a call that ``relayed`` could not make."""
-        if any(entry.name == name for entry in self._tools):
-            raise ToolError(f"{name[:128]} may change data or needs a permission: use {WRITE}.")
-        raise ToolError(f"There is no tool {name[:128]!r} here. Use {FIND} to find one.")
+        view: CatalogueView = ctx.catalogue
+        if view.tool(name) is not None:
+            raise ToolError(f"{name[:128]} may change data: use {WRITE}.")
+        raise _missing(name)
 
-    def explain_write(self, name: str, arguments: Mapping[str, Any] | None = None) -> None:
+    async def explain_write(self, ctx: Any, name: str, arguments: Mapping[str, Any] | None = None) -> None:
         """Raise ToolError for a call that ``relayed`` could not make."""
-        raise ToolError(f"There is no tool {name[:128]!r} for you here. Use {FIND} to find one.")
+        raise _missing(name)
+
+
+def _missing(name: str) -> ToolError:
+    return ToolError(f"There is no tool {name[:128]!r} for you here. Use {FIND} to find one.")
 
 
 def _described(entry: ToolEntry, keywords: str) -> Described:
@@ -138,13 +143,13 @@ def _shown(entry: ToolEntry) -> dict[str, Any]:
 
 
 def _entry(
-    number: int, name: str, text: str, schema: dict[str, Any], hints: dict[str, Any], call: Any, **how: Any
+    number: int, name: str, text: str, schema: dict[str, Any], hints: dict[str, Any], call: Any
 ) -> ToolEntry:
     settings = conf.get()
     return ToolEntry(
         name=name,
         wire={"name": name, "description": text, "inputSchema": schema, "annotations": hints},
-        function=ToolFunction(call, is_async=name == FIND, bind=dict, **{"context_name": None, **how}),
+        function=ToolFunction(call, is_async=True, bind=dict, context_name="ctx"),
         input=validation.compile_schema(schema),
         output=None,
         timeout=settings.tool_timeout_seconds,

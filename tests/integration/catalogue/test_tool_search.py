@@ -111,7 +111,10 @@ async def test_inner_tool_decides_on_permission_schema_and_limits(
     assert "guarded" not in await found(stranger, "guarded")
     assert "guarded" in await found(member, "guarded")
     for name in (READ, WRITE):
-        assert (await call(stranger, name, name="guarded", arguments={}))["isError"]
+        # A tool without the permission is answered like one that does not exist.
+        hidden, unknown = [await call(stranger, name, name=each) for each in ("guarded", "unknown")]
+        assert hidden["isError"]
+        assert text(hidden).replace("guarded", "unknown") == text(unknown)
     assert text(await call(member, WRITE, name="guarded", arguments={})) == "guarded"
     refused = await call(stranger, READ, name="add_numbers", arguments={"first": "x", "second": 2})
     assert refused["isError"]
