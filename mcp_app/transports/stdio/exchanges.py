@@ -110,6 +110,8 @@ class Exchanges:
 
     def _admit(self, request: jsonrpc.Request, catalogue: CatalogueView) -> Exchange:
         """Check the request in the order of ERA-10, without the checks of HTTP, and return its exchange."""
+        if catalogue.server.removed:
+            raise catalogue.server.absence()
         said = envelope.read(request.params)
         if said.version not in self._served:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)

@@ -204,6 +204,8 @@ class StdioServer:
                 return Answered(jsonrpc.encode_result(message.id, {}))
             raise InvalidRequest(NOT_INITIALIZED)
         catalogue, session = self._catalogue(), await self._current()
+        if catalogue.server.removed:
+            raise catalogue.server.absence()
         check_scopes(self._principal, message)
         asked = CallerContext(self._process, session, self._principal, catalogue)
         if isinstance(message, jsonrpc.Request):

@@ -74,3 +74,22 @@ async def test_stdio_client_is_served_by_the_server_of_the_given_path(
         assert (await pipes.answer(request("ping", request_id=3)))["id"] == 3
         pipes.end()
         await running
+
+
+@pytest.mark.parametrize(("era", "number"), [("legacy", 10), ("modern", 20)])
+async def test_requests_to_a_removed_server_are_refused_with_the_reason(
+    era: str, number: int, further: dict[str, McpServer]
+) -> None:
+    streams = Streams.in_memory()
+    await streams.start()
+    process, pipes = Server(streams).process, MemoryPipes()
+    running = asyncio.create_task(StdioServer(process, LOOPBACK, pipes, PATH).run())
+    params: dict[str, Any] = {"_meta": meta()} if era == "modern" else {}
+    if era == "legacy":
+        await pipes.answer(request("initialize", hello()))
+    assert "result" in await pipes.answer(request("tools/list", params, number))
+    further[PATH] = McpServer("toy", "7", path=PATH, refusal="Not a member of Team.")
+    answer = await pipes.answer(request("tools/list", params, number + 1))
+    assert answer["error"]["message"] == "Not a member of Team."
+    pipes.end()
+    await running
