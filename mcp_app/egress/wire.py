@@ -24,7 +24,6 @@ MAX_WAITING_BYTES: Final = 128 * 1024
 _HEAD: Final = re.compile(
     rb"[A-Z]+ [\x21-\x7e]+ HTTP/1\.1\r\n(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e]*\r\n)+\r\n"
 )
-_WITHOUT_BODY: Final = frozenset({204, 304})
 
 
 def request_head(method: str, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
@@ -157,13 +156,15 @@ class Response:
         if self.has_head or self._parser is None:
             return
         status = self._parser.get_status_code()
-        if status < 100 or status == 101 or self._parser.get_http_version() not in ("1.1", "1.0"):
+        version = self._parser.get_http_version()
+        if status < 100 or status == 101 or version not in ("1.1", "1.0"):
             raise BrokenError
         if status < 200:
             self.headers.clear()
             return
         codings = [value for name, value in self.headers if name == "transfer-encoding"]
-        if codings and (len(codings) > 1 or codings[0].lower() != "chunked"):
+        # HTTP/1.0 knows no chunks (RFC 9112 section 6.1).
+        if codings and (len(codings) > 1 or codings[0].lower() != "chunked" or version == "1.0"):
             raise BrokenError
         self.status, self.has_head = status, True
         has_length = any(name == "content-length" for name, _ in self.headers)

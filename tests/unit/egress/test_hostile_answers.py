@@ -34,6 +34,7 @@ BROKEN = {
     "chunks twice": OK + b"Transfer-Encoding: chunked, chunked\r\n" + CHUNKS,
     "two codings": OK + CHUNKED + b"Transfer-Encoding: identity\r\n" + CHUNKS,
     "unknown coding": OK + b"Transfer-Encoding: xchunked\r\n" + CHUNKS,
+    "chunks of HTTP/1.0": b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n" + CHUNKED + CHUNKS,
     "identity coding": OK + b"Transfer-Encoding: identity\r\n\r\nhello",
     "space before colon": OK + b"Content-Length : 5\r\n\r\nhello",
     "folded header": OK + b"A: b\r\n c\r\n" + LENGTH + b"\r\nhello",
