@@ -501,7 +501,10 @@ def test_invalid_content_is_refused(content: Any) -> None:
 
 def test_reserved_meta_of_a_server_is_dropped() -> None:
     meta = {"example.com/x": 1, "io.modelcontextprotocol/serverInfo": {}, "django-mcp/refusal": "x", "!": 1}
-    assert tool_result({"content": [], "_meta": meta}, str).meta == {"example.com/x": 1}
+    block = {"type": "text", "text": "", "_meta": meta}
+    found = tool_result({"content": [block], "_meta": meta}, str)
+    assert found.meta == {"example.com/x": 1}
+    assert found.content == [{**block, "_meta": {"example.com/x": 1}}]
 
 
 # Files.

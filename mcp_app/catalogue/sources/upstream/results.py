@@ -82,9 +82,10 @@ def _block(block: Any, address: Address) -> dict[str, Any]:
             found |= {"size": block["size"]} if type(block.get("size")) is int else {}
     else:
         raise _invalid(f"content of the unknown type {kind[:40]!r}")
-    for name in ("annotations", "_meta"):
-        if isinstance(block.get(name), dict):
-            found[name] = block[name]
+    if isinstance(block.get("annotations"), dict):
+        found["annotations"] = block["annotations"]
+    if isinstance(block.get("_meta"), dict):
+        found["_meta"] = _foreign(block["_meta"])
     return {"type": kind, **found}
 
 
