@@ -55,7 +55,7 @@ class OpenCall:
     ) -> None:
         """Start the request in a task. ``methods`` are the questions that the caller can answer.
 
-        ``caller`` is the key of the caller's session.
+        ``caller`` is the person who called. Several persons may share a session.
         """
         self.id, self.caller = secrets.token_hex(16), caller
         self._methods, self._numbers = methods, count(1)

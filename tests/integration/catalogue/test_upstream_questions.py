@@ -127,12 +127,16 @@ def test_large_question_ends_the_call() -> None:
 
 
 @pytest.mark.requirement("INT-71")
-def test_caller_keeps_few_calls_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("isolation", ["session", "shared"])
+def test_caller_keeps_few_calls_waiting(isolation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_calls, "MAX_PARKED_OF_CALLER", 1)
 
     async def run() -> None:
         asker = Asker()
-        async with serve(asker), Client(stored=True, version=V2026_07_28, elicit={}) as ours:
+        async with (
+            serve(asker, isolation=isolation),
+            Client(stored=True, version=V2026_07_28, elicit={}) as ours,
+        ):
             await ours._exchange("tools/call", {"name": "other_ask", "arguments": {}}, None)
             await ours._exchange("tools/call", {"name": "other_ask", "arguments": {}}, None)
             assert await asker.cancelled.get() == asker.call
@@ -141,6 +145,8 @@ def test_caller_keeps_few_calls_waiting(monkeypatch: pytest.MonkeyPatch) -> None
                 serving.cancel()
                 await asyncio.gather(serving, return_exceptions=True)
                 assert call.is_here
+                # Users who share a session share no places.
+                assert call.caller == "test"
 
     asyncio.run(run())
 

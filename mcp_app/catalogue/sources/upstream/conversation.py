@@ -20,6 +20,7 @@ from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import Headers
 from mcp_app.protocol.errors import InternalError, InvalidParams
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.principal_key import person_of
 from mcp_app.upstreams import client, open_calls
 from mcp_app.upstreams.exchanges import OnQuestion
 from mcp_app.upstreams.open_calls import OpenCall, Questions, Step
@@ -78,7 +79,7 @@ class Conversation:
             )
 
         methods = frozenset(_ASKED_BY[name] for name in self._caller.capabilities)
-        self._call = OpenCall(send, methods, self._caller.key)
+        self._call = OpenCall(send, methods, person_of(self._context.principal.key))
         return await self._call.step()
 
     async def _next(self, method: str, params: Mapping[str, Any], asked: Wire, answers: Wire) -> Step:
