@@ -171,8 +171,8 @@ def _csv_number(column: FigureColumn, row: FigureRow) -> str:
     if number is None:
         return ""
     if column.text is percentile_text and number < BOUNDS[0]:
-        # The histogram does not measure shorter durations, and a column of numbers contains only numbers.
-        return f"{BOUNDS[0]:g}"
+        # The histogram does not measure shorter durations.
+        return f"<{BOUNDS[0]:g}"
     # Sums of bytes have more digits than measured numbers.
     return f"{number:.0f}" if number == int(number) else f"{number:.6g}"
 
