@@ -151,11 +151,13 @@ def dashboard(request: HttpRequest) -> Dashboard:
 def _show_traffic(shown: Dashboard, user: Any, found: Traffic) -> None:
     total, calls = found.total, f"{found.total.all:,} {'call' if found.total.all == 1 else 'calls'}"
     title, rate = "Calls per minute", total.all / found.minutes
+    url = _messages(found, outcome=ANSWERED)
     if found.period.until is None:
         title = "Calls in the last minute"
+        url = _messages(found, outcome=ANSWERED, since=in_utc(shown.at - timedelta(minutes=1)))
         rate, calls = round(traffic.current_rate(shown.at)), f"{calls} in the {found.period.title.lower()}"
     shown.tiles += [
-        Tile(title, number_text(rate), calls, url=_messages(found, outcome=ANSWERED)),
+        Tile(title, number_text(rate), calls, url=url),
         Tile("Error rate", share_text(total.error_rate), f"{total.failed:,} failed",
              "bad" if total.failed else "", _messages(found, outcome=FAILED)),
         Tile("p50 duration", percentile_text(total.p50), f"p95 {percentile_text(total.p95)}",
@@ -191,9 +193,9 @@ def _failing(found: Traffic, now: datetime) -> Iterator[Reason]:
 
 
 def _messages(found: Traffic, **narrowed: str) -> str:
-    """Return the address of the message log, showing only tool calls of the same period."""
+    """Return the address of the log of tool calls in the period, or since ``since``."""
     since = in_utc(found.points[0][0])
-    asked = {"method": "tools/call", **narrowed, "since": since, **end_of_log(found.period.until)}
+    asked = {"method": "tools/call", "since": since, **narrowed, **end_of_log(found.period.until)}
     return f"{reverse('admin:mcp_app_message_changelist')}?{urlencode(asked)}"
 
 

@@ -133,11 +133,16 @@ def rate_text(value: float) -> str:
 
 
 def share_text(value: float | None) -> str:
-    """Return a fraction of 1 as text in percent. A fraction below 1 is never shown as 100 %."""
+    """Return a fraction of 1 as text in percent, with at most three digits and two decimals.
+
+    A fraction below 1 is never shown as 100 %, and a fraction above 0 never as 0 %.
+    """
     if value is None:
         return "–"
-    shown = f"{value * 100:.3g}"
-    return "99.9 %" if shown == "100" and value < 1 else f"{shown} %"
+    shown = f"{round(value * 100, 2):.3g}"
+    if shown == "100" and value < 1:
+        return "99.9 %"
+    return "<0.01 %" if shown == "0" and value > 0 else f"{shown} %"
 
 
 def rounded_share(value: float, digits: int) -> float:

@@ -503,10 +503,11 @@ def test_figures_match_the_log_behind_their_links(root: Client, empty: Seed) -> 
     Message.objects.all().delete()
     _drain(
         *[line(f"old-{at}", at=now - 7_200, outcome="error") for at in range(3)],
-        *[line(f"ok-{at}", at=now - 60) for at in range(4)],
-        *[line(f"bad-{at}", at=now - 60, outcome="tool_error", target="slow") for at in range(5)],
-        *[line(f"wrong-{at}", at=now - 60, outcome="error") for at in range(6)],
-        *[line(f"refused-{at}", at=now - 60, outcome="refused", target="slow") for at in range(7)],
+        *[line(f"ok-{at}", at=now - 300) for at in range(4)],
+        *[line(f"now-{at}", at=now) for at in range(2)],
+        *[line(f"bad-{at}", at=now - 300, outcome="tool_error", target="slow") for at in range(5)],
+        *[line(f"wrong-{at}", at=now - 300, outcome="error") for at in range(6)],
+        *[line(f"refused-{at}", at=now - 300, outcome="refused", target="slow") for at in range(7)],
     )
     found = shown(root)
 
@@ -515,8 +516,8 @@ def test_figures_match_the_log_behind_their_links(root: Client, empty: Seed) -> 
 
     assert tile(found, "Error rate").note == "11 failed"
     assert listed(tile(found, "Error rate").url) == 11
-    assert tile(found, "Calls in the last minute").note == "22 calls in the last hour"
-    assert listed(tile(found, "Calls in the last minute").url) == 22
+    assert tile(found, "Calls in the last minute").note == "24 calls in the last hour"
+    assert listed(tile(found, "Calls in the last minute").url) == 2
     assert [listed(tool.messages_url) for tool in found.tools] == [tool.calls for tool in found.tools]
     assert all(root.get(tool.url).context["figures"].tool == tool.name for tool in found.tools)
 
@@ -615,6 +616,17 @@ def test_trend_compares_with_the_period_before(calls: int, before: int, text: st
 def test_share_below_one_is_never_shown_as_all(share: float, text: str) -> None:
     assert share_text(rounded_share(share, 2)) == text
     assert (share_text(share) == "100 %") == (share == 1)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (None, "–"), (0, "0 %"), (0.0000001, "<0.01 %"), (0.0033, "0.33 %"), (0.00329, "0.33 %"),
+        (0.00652, "0.65 %"), (0.0417, "4.17 %"), (0.333333, "33.3 %"), (0.99999, "99.9 %"),
+    ],
+)  # fmt: skip
+def test_shares_have_at_most_two_decimals(share: float | None, text: str) -> None:
+    assert share_text(share) == text
 
 
 def test_calls_per_minute_are_those_of_the_last_minute(root: Client, empty: Seed) -> None:
