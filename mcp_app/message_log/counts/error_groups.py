@@ -30,6 +30,7 @@ from mcp_app.observability.error_text import (
 )
 from mcp_app.observability.incidents import StoredException
 from mcp_app.protocol.messages.methods import METHODS, OTHER
+from mcp_app.protocol.principal_key import BENCH
 from mcp_app.protocol.refusals import FAULTS
 
 # Maximum number of groups in total and per tool. Further errors are counted in a common group without text.
@@ -91,8 +92,12 @@ class Errors:
         self._messages: dict[GroupKey, list[Message]] = {}
 
     def add(self, message: Message) -> None:
-        """Add a message if it failed, or if the gate refused its call."""
-        if message.outcome in _FAILED or message.refusal:
+        """Add a message if it failed, or if the gate refused its call.
+
+        Mistakes in the test bench are skipped: their caller has seen them, and nothing has to be mended.
+        """
+        failed = message.outcome in _FAILED or message.refusal
+        if failed and not _is_bench_mistake(message):
             kind = kind_of(message.method, message.target, message.outcome, message.answer, message.exception)
             self._messages.setdefault(kind, []).append(message)
 
@@ -125,6 +130,10 @@ def is_fault(message: Message) -> bool:
         return message.refusal in FAULTS
     answer = message.answer
     return is_internal_error(answer) or _FAULT.match(message_in(answer)) is not None
+
+
+def _is_bench_mistake(message: Message) -> bool:
+    return BENCH in message.principal and not is_fault(message)
 
 
 def write(errors: Errors) -> None:

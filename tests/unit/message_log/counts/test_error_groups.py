@@ -58,6 +58,16 @@ def test_similar_errors_of_one_tool_form_one_group_across_batches() -> None:
     assert error_groups.messages_of(group, 10) == list(messages.order_by("-pk").values_list("pk", flat=True))
 
 
+def test_mistakes_in_the_test_bench_are_not_grouped() -> None:
+    bench = {"principal": "user:3/bench/by:1"}
+    drain(
+        batch(failed("wrong city", 1, **bench), failed("wrong city", 2, principal="user:3")),
+        batch(failed("The tool failed unexpectedly (incident 12ab34cd)", 3, **bench)),
+    )
+    assert sorted(counts().values()) == [1, 1]
+    assert Message.objects.count() == 3
+
+
 def crash(kind: str, *functions: str, own: bool = True, line: int = 42, file: str = "ops/mcp.py") -> str:
     frames = [
         {
