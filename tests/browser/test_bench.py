@@ -128,6 +128,15 @@ def test_run_shows_live_progress_and_is_cancelled(bench: Open) -> None:
     expect(visitor.part("runs")).to_contain_text("cancelled")
 
 
+def test_waiting_run_is_named_so_without_a_number(bench: Open) -> None:
+    visitor = bench("tool", "wait_for_approval")
+    visitor.run()
+    visitor.ends("waiting for approval")
+    expect(visitor.part("progress-text")).to_have_text(re.compile("^Waiting for approval"))
+    visitor.page.get_by_role("button", name="Cancel").click()
+    visitor.ends("cancelled")
+
+
 def test_elicitation_is_accepted_or_declined(bench: Open) -> None:
     visitor = bench("tool", "ask_name")
     visitor.run()

@@ -145,6 +145,12 @@ async def ask_model(ctx: Context) -> str:
     return str(result["content"]["text"])
 
 
+@tool(input_schema=EMPTY, needs_approval=True)
+async def wait_for_approval() -> str:
+    """Run after an approval."""
+    return "approved"
+
+
 @tool(input_schema=EMPTY)
 async def ask_visit(ctx: Context) -> str:
     """Elicit a visit of an address."""

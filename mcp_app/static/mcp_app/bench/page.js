@@ -18,8 +18,13 @@ const PLACE = /^([^:\n]{1,300}): (expected [^\n]*)$/;
 const INCIDENT = /\(incident ([0-9a-f]{8})\)/;
 const INCIDENT_TRIES = 20;
 const INCIDENT_PAUSE = 250;
+// The progress of a call that waits rises by billionths, which nobody has to see.
+const LARGEST_STEP = 0.001;
+const WAITING = "Waiting for approval";
 const LISTS = { tool: "tools", prompt: "prompts", resource: "resources", template: "resources" };
 const METHODS = { tool: "tools/call", prompt: "prompts/get", resource: "resources/read", template: "resources/read" };
+
+const isStep = (progress) => progress > 0 && progress <= LARGEST_STEP;
 
 class Bench {
   constructor(page, data) {
@@ -335,10 +340,13 @@ class Bench {
     } else {
       bar.removeAttribute("value");
     }
-    const numbers = typeof total === "number" ? `${progress} of ${total}` : String(progress);
     const said = typeof message === "string" && message ? message : "";
+    const numbers = typeof total === "number" ? `${isStep(progress) ? 0 : progress} of ${total}` : isStep(progress) ? "" : String(progress);
     this.part("progress-text").replaceChildren(line(said.includes(numbers) ? said : `${numbers} ${said}`.trim()));
     this.part("progress").hidden = false;
+    if (this.part("stop").disabled) return;
+    if (isStep(progress) && said.startsWith(WAITING)) this.state("waiting for approval", "warn");
+    else this.state("running", "info");
   }
 
   log(level, text, logger) {
