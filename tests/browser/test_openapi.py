@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ def document(number: int = NUMBER) -> dict[str, Any]:
     ]
     content = {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}
     paths["/stores/0/orders/{id}"]["post"]["requestBody"] = {"content": content}
+    paths["/stores/1/customers/{id}"]["get"]["deprecated"] = True
+    paths["/stores/3/<b>hostile</b>\u202e/{id}"]["post"]["requestBody"] = {"content": {"application/xml": {}}}
     schemes = {"token": {"type": "http", "scheme": "bearer"}, "mtls": {"type": "mutualTLS"}}
     root = {"openapi": "3.1.0", "info": {"title": "Stores"}, "servers": servers, "paths": paths}
     return {**root, "components": {"securitySchemes": schemes}, "security": [{"token": []}]}
@@ -137,6 +140,8 @@ def test_selection_and_names_stay_after_an_error(visit: Visit, tmp_path: Path) -
     expect(total).to_contain_text("0 selected")
     expect(save).to_be_disabled()
     rows = page.locator(".mcp-op-row")
+    for place, facts in enumerate(("", "deprecated · ", "", "application/xml · ")):
+        expect(rows.nth(place).locator(".mcp-op-summary")).to_have_text(re.compile(f"^{facts}Get"))
     rows.nth(0).click()
     page.get_by_label("Body").select_option("text/csv")
     rows.nth(0).click()

@@ -122,7 +122,7 @@ function openOperations() {
       cell("mcp-op-mark", ""),
       cell("mcp-op-method", each.method),
       cell("mcp-op-path", each.path),
-      cell("mcp-op-summary", each.summary || each.id),
+      cell("mcp-op-summary", summary(each)),
       cell("mcp-op-size", size(each)),
     );
     made.title = each.title;
@@ -134,6 +134,12 @@ function openOperations() {
     made.className = name;
     made.textContent = text;
     return made;
+  }
+
+  // Content types other than JSON are named, because models fill in JSON best.
+  function summary(each) {
+    const type = /[/+]json\b/.test(each.body) ? "" : each.body;
+    return [each.deprecated ? "deprecated" : "", type, each.summary || each.id].filter(Boolean).join(" · ");
   }
 
   function size(each) {
