@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -80,7 +80,9 @@ def take_over(place: Place, seconds: float) -> Place:
     rows = KeyedCall.objects.filter(pk=place.id)
     if rows.filter(call_id=place.call_id).update(call_id=None, runs_until=clock.now(seconds)):
         return Place(place.id, is_new=True)
-    return _place(rows.get())
+    row = rows.first()
+    # Without a row, the other request did not run, and ``read`` finds nothing.
+    return replace(place, call_id=None) if row is None else _place(row)
 
 
 def attach(place: int, call_id: UUID) -> None:
