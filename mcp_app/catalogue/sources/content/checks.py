@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mcp_app import conf
 from mcp_app.catalogue.sources.checking import Errors, UnfitError, check_length, collect
 from mcp_app.catalogue.sources.content import files
-from mcp_app.catalogue.sources.content.rendering import in_single_braces, placeholders
+from mcp_app.catalogue.sources.content.rendering import in_single_braces, placeholders, unclosed
 from mcp_app.models import Prompt, Resource
 from mcp_app.protocol.messages import uri_template
 from mcp_app.protocol.messages.names import check_name
@@ -70,14 +70,24 @@ def _check_template(row: Prompt, arguments_are_valid: bool) -> None:
 
 
 def prompt_warnings(row: Prompt) -> Errors:
-    """Return a warning about names in single braces. The text may contain them on purpose."""
-    names = in_single_braces(row.template)
+    """Return warnings about names in wrong braces. The text may contain them on purpose."""
+    warnings = [*_single_braces(row.template), *_open_braces(row.template)]
+    return {"template": warnings} if warnings else {}
+
+
+def _open_braces(template: str) -> Iterator[str]:
+    for name in unclosed(template):
+        yield f"{{{{{name} is plain text, because }}}} does not follow. Did you mean {{{{{name}}}}}?"
+
+
+def _single_braces(template: str) -> Iterator[str]:
+    names = in_single_braces(template)
     if not names:
-        return {}
+        return
     written = ", ".join(f"{{{name}}}" for name in names)
     meant = ", ".join(f"{{{{{name}}}}}" for name in names)
     verb = "is" if len(names) == 1 else "are"
-    return {"template": [f"{written} {verb} plain text. Did you mean {meant}?"]}
+    yield f"{written} {verb} plain text. Did you mean {meant}?"
 
 
 def check_resource(row: Resource, errors: Errors) -> None:

@@ -9,6 +9,8 @@ from typing import Final
 _PLACEHOLDER: Final = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]{0,63})[ \t]*\}\}")
 _SINGLE_BRACES: Final = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]{0,63})\}(?!\})")
 
+_UNCLOSED: Final = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]{0,63})\b(?![ \t]*\}\})")
+
 
 def render(template: str, arguments: Mapping[str, str], declared: frozenset[str]) -> str:
     """Replace each declared placeholder. A missing optional argument counts as empty.
@@ -31,3 +33,8 @@ def placeholders(template: str) -> list[str]:
 def in_single_braces(template: str) -> list[str]:
     """Return the names in single braces, which are plain text, in order and without duplicates."""
     return list(dict.fromkeys(_SINGLE_BRACES.findall(template)))
+
+
+def unclosed(template: str) -> list[str]:
+    """Return the names after ``{{`` that ``}}`` does not follow. They are plain text."""
+    return list(dict.fromkeys(_UNCLOSED.findall(template)))

@@ -18,9 +18,14 @@ from mcp_app.models import Prompt, Resource
         ("Order {{order}}", ""),
         ('Answer {"a": 1} or {} or {1}', ""),
         ("{{{order}}}", ""),
+        ("Hi {{who}} {{who", "{{who is plain text, because }} does not follow. Did you mean {{who}}?"),
+        (
+            "Hi {{ who } and {{ who }}",
+            "{{who is plain text, because }} does not follow. Did you mean {{who}}?",
+        ),
     ],
 )
-def test_name_in_single_braces_causes_a_warning(template: str, warning: str) -> None:
+def test_name_in_wrong_braces_causes_a_warning(template: str, warning: str) -> None:
     found = CONTENT.warnings(Prompt(name="p", template=template))
     assert found == ({"template": [warning]} if warning else {})
 
