@@ -65,6 +65,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
     change_list_template = "mcp_admin/entries.html"
     change_form_template = "mcp_admin/entry_form.html"
     add_form_template = "mcp_admin/entry_form.html"
+    delete_confirmation_template = "mcp_admin/entry_delete.html"
     list_display_links = ("key",)
     list_filter: ClassVar[Any] = (
         SourceFilter,
@@ -189,6 +190,10 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
         return visible(entry.updated_by or source_of(entry).origin or "–")
 
     # Bulk actions.
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        """Add the address of the list from which a deleted entry is restored."""
+        return super().delete_view(request, object_id, {"deleted_url": reverse(self.url_name("deleted"))})
 
     @admin.action(description="Enable selected", permissions=["switch"])
     def enable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:

@@ -16,6 +16,8 @@ def test_deletion_of_an_object_is_confirmed(root: Client, seeded: Seed) -> None:
     page = root.get(address).content.decode()
     assert SURE in page
     assert 'id="content"' in page
+    assert 'id="mcp-restorable"' in page
+    assert reverse("admin:mcp_app_prompt_deleted") in page
 
 
 def test_deletion_of_selected_objects_is_confirmed(root: Client, seeded: Seed) -> None:
