@@ -159,7 +159,7 @@ def test_failed_try_shows_what_went_wrong(root: Browser, api: WebApi) -> None:
     assert "answered 404" in outcome.problem
     assert outcome.attempts[0]["status"] == 404
     outcome = post(root, "_try", entered(api, arguments="{}")).context["outcome"]
-    assert ("id: expected a value" in outcome.problem, outcome.attempts) == (True, [])
+    assert ("enter a value for id" in outcome.problem, outcome.attempts) == (True, [])
 
 
 def test_blocked_try_is_shown_as_not_sent(root: Browser, api: WebApi, settings: Any) -> None:
@@ -167,7 +167,7 @@ def test_blocked_try_is_shown_as_not_sent(root: Browser, api: WebApi, settings: 
     page = post(root, "_try", entered(api))
     text = page.content.decode()
     assert (page.context["outcome"].sent, api.requests) == (False, [])
-    assert text.count("Not sent. ") == text.count("The address is not on the public internet.") == 1
+    assert text.count("Not sent: ") == text.count("The address is not on the public internet.") == 1
     assert "EGRESS_ALLOW" in text
     assert "host name" not in text
     assert not any(title in text for title in ("Sent request", "Raw response", "Mapped result"))
@@ -219,6 +219,13 @@ def test_untried_request_is_published_only_after_a_warning(root: Browser, api: W
         {"argument": "id", "in": "path"},
         {"argument": "note", "in": "query"},
     ]
+
+
+@pytest.mark.parametrize("name", ["a b", "taken"])
+def test_errors_of_the_name_stand_beside_the_missing_test(name: str, root: Browser) -> None:
+    post(root, "_untried", entered(name="taken"))
+    page = post(root, "_publish", entered(name=name))
+    assert (page.context["untried"], list(page.context["form"].errors)) == (True, ["name"])
 
 
 def test_draft_is_saved_untried(root: Browser) -> None:

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from mcp_app.admin.base import Select, Textarea
 from mcp_app.admin.entries.http.row_forms import PREFIX, RowSet, rows_in
 from mcp_app.admin.widgets import JsonField, PermissionField
+from mcp_app.catalogue.changes import row_checks
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.sources.http.arguments import schema_of
@@ -26,6 +27,7 @@ from mcp_app.catalogue.sources.http.rows import (
     with_rows,
     without_defaults,
 )
+from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.credentials.services import USE
 from mcp_app.models import Credential, Tool
 
@@ -268,6 +270,15 @@ class HttpToolForm(forms.Form):
             "description": (given.get("description") or "").replace("\r\n", "\n"),
             "permission": given.get("permission") or "",
         }
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Show the errors of a new tool without storing it."""
+        if self.entry is not None:
+            return
+        try:
+            row_checks.check(HTTP.new(Tool, **values))
+        except ValidationError as error:
+            self.complain(messages_of(error))
 
     def complain(self, errors: Mapping[str, list[str]]) -> None:
         """Show a service's errors beside the fields of this form."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -207,9 +208,10 @@ class HttpToolPages(ModelAdmin[Tool]):
         as_draft = "_draft" in request.POST or read_draft is not None
         if not as_draft and not may_publish(request.user):
             raise PermissionDenied
-        if not as_draft and "_untried" not in request.POST and not _is_tried(form, json):
-            return self._http_page(request, form, tool, untried=True)
         values = tool.values(form.values(plan, json))
+        if not as_draft and "_untried" not in request.POST and not _is_tried(form, json):
+            form.check(values)
+            return self._http_page(request, form, tool, untried=True)
         kind: dict[str, Any] = {"kind": Tool, "actor": request.user, "source": HTTP, "entry": entry}
         seen = form.cleaned_data.get("seen") if entry is not None else None
         try:
@@ -272,6 +274,9 @@ class HttpToolPages(ModelAdmin[Tool]):
         return reverse(name) if self.may_open(request, Credential) else ""
 
 
+_MISSING: Final = re.compile(r"([^\s;]+): expected a value, got nothing")
+
+
 class Outcome:
     """The request and the response of a try, for display. Secrets are hidden."""
 
@@ -295,7 +300,7 @@ class Outcome:
         try:
             checked = validation.compile_schema(dict(schema))
             if not checked.is_valid(dict(arguments)):
-                raise ToolError(checked.explain(dict(arguments)))
+                raise ToolError(_MISSING.sub(r"enter a value for \1", checked.explain(dict(arguments))))
             result = async_to_sync(called)(_bounded(plan), arguments, recorder)
             blocks = [result.content] if not isinstance(result.content, (list, tuple)) else result.content
             self.content = "\n".join(_text(to_block(block)) for block in blocks)

@@ -13,7 +13,7 @@ PREFIX: Final = "rows"
 MOST: Final = 200
 _KINDS: Final = {
     "string": "text",
-    "integer": "integer",
+    "integer": "whole number",
     "number": "number",
     "boolean": "true or false",
     "array": "list",

@@ -26,6 +26,10 @@ const METHODS = { tool: "tools/call", prompt: "prompts/get", resource: "resource
 
 const isStep = (progress) => progress > 0 && progress <= LARGEST_STEP;
 
+// The remedies of common mistakes, in the words of the hints below the fields.
+const REMEDIES = { integer: "Enter a whole number.", number: "Enter a number.", "a value": "Enter a value." };
+const remedy = (expected) => REMEDIES[/^expected (integer|number|a value), got /.exec(expected)?.[1]] ?? expected;
+
 class Bench {
   constructor(page, data) {
     this.page = page;
@@ -311,7 +315,7 @@ class Bench {
     const [, path, expected] = PLACE.exec(typeof text === "string" ? text : "") ?? [];
     if (path !== undefined) {
       if (this.asJson) this.complain(text);
-      else if (path !== "(arguments)") this.form.complain(path, expected);
+      else if (path !== "(arguments)") this.form.complain(path, remedy(expected));
       return;
     }
     const missing = /^Missing required prompt arguments: (.*)\.$/.exec(text ?? "");
