@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
+from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
 
@@ -66,6 +68,14 @@ class EntryRow(EditedRow):
         abstract = True
         ordering: ClassVar[Any] = ["position", "id"]
 
+    def unique_error_message(self, model_class: Any, unique_check: Sequence[str]) -> ValidationError:
+        """Return the error of a name or URI that another entry has."""
+        error = super().unique_error_message(model_class, unique_check)
+        if tuple(unique_check) != (self.KEY,):
+            return error
+        key = getattr(self, self.KEY)
+        return ValidationError(f"There is already a {self._meta.verbose_name} {key}.", code=error.code)
+
     @property
     def drifted(self) -> bool:
         """True if the code changed this definition since an administrator last saved it."""
@@ -97,7 +107,7 @@ class Tool(EntryRow):
         null=True,
         blank=True,
         help_text="Number of retries if a worker stops. Only for idempotent background tools. "
-        "Empty: as in code.",
+        "Empty: the default.",
     )
     queue = models.CharField(
         max_length=100,
@@ -105,13 +115,13 @@ class Tool(EntryRow):
         help_text="Celery queue of background calls. A worker must listen to this queue.",
     )
     priority = models.PositiveSmallIntegerField(
-        null=True, blank=True, help_text="0 to 9. Higher priorities run first. Empty: as in code."
+        null=True, blank=True, help_text="0 to 9. Higher priorities run first. Empty: the default."
     )
     max_running = models.PositiveIntegerField(
         "maximum running calls",
         null=True,
         blank=True,
-        help_text="How many background calls may run at once on all workers. Empty: as in code.",
+        help_text="How many background calls may run at once on all workers. Empty: the default.",
     )
     needs_approval = models.BooleanField(
         default=False,
@@ -121,7 +131,7 @@ class Tool(EntryRow):
         "approval expires after",
         null=True,
         blank=True,
-        help_text="Minutes, after which a waiting call ends with an error. Empty: as in code, or 60.",
+        help_text="In minutes. The call then fails. Default: 60.",
     )
     four_eyes = models.BooleanField(
         "another user must approve", default=False, help_text="Users cannot approve their own calls."
@@ -130,20 +140,20 @@ class Tool(EntryRow):
         "maximum tokens of a result",
         null=True,
         blank=True,
-        help_text="Longer results are cut, and the whole can be read in pages. At least 250. Empty: as in "
-        "code, or the server's default. Ignored if the tool has an output schema.",
+        help_text="Longer results are cut; clients can read the rest in pages. At least 250. Empty: the "
+        "default. Not used with an output schema.",
     )
     max_result_bytes = models.PositiveIntegerField(
         "maximum bytes of a result",
         null=True,
         blank=True,
-        help_text="Longer results, including images and files, are cut. At least 1,000. Empty: as in code.",
+        help_text="Longer results, including images and files, are cut. At least 1,000. Empty: the default.",
     )
     cost = models.PositiveIntegerField(
         "cost units of a call",
         null=True,
         blank=True,
-        help_text="Spent by each call of budgets in cost units. Empty: as in code, or 1.",
+        help_text="Spent by each call of budgets in cost units. Default: 1.",
     )
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
@@ -151,7 +161,7 @@ class Tool(EntryRow):
     fixed_arguments = models.JSONField(default=dict, blank=True)
     # Null in rows that processes of the previous version insert.
     request = models.JSONField(
-        null=True, blank=True, help_text="The request that a call sends, and the reading of its answer."
+        null=True, blank=True, help_text="The HTTP request, and how its response becomes the result."
     )
 
     class Meta(EntryRow.Meta):

@@ -29,9 +29,9 @@ class Upstream(EditedRow):
     class Isolation(models.TextChoices):
         """The callers that share a session at a server with sessions."""
 
-        SESSION = "session", "a session for each client session"
-        USER = "user", "a session for each user"
-        SHARED = "shared", "one session for all callers"
+        SESSION = "session", "not at all"
+        USER = "user", "per user"
+        SHARED = "shared", "by everyone"
 
     name = models.CharField(
         max_length=64,

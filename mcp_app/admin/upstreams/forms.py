@@ -66,11 +66,11 @@ class UpstreamForm(forms.Form):
         label="Protocol", choices=Upstream.Era.choices, initial=Upstream.Era.AUTO, widget=Select()
     )
     isolation = forms.ChoiceField(
-        label="Sessions",
+        label="Share sessions",
         choices=Upstream.Isolation.choices,
         initial=Upstream.Isolation.SESSION,
         widget=Select(),
-        help_text="The callers that share a session, if the server has sessions.",
+        help_text="For servers with sessions.",
     )
     timeout_seconds = forms.FloatField(
         label="Timeout in seconds",

@@ -108,7 +108,7 @@ def test_preset_is_created_and_recorded(root: Client, seeded: Seed) -> None:
         ({"fixed_arguments": '{"text" "a"}'}, "fixed_arguments", "Not valid JSON: line 1, column 9"),
         ({"fixed_arguments": "[]"}, "fixed_arguments", "Must be an object"),
         ({"name": "has space"}, "name", ""),
-        ({"name": "echo"}, "name", "already exists"),
+        ({"name": "echo"}, "name", "There is already a tool echo."),
         ({"preset_of": ""}, "preset_of", "required"),
         ({"icons": '[{"src": "javascript:x"}]'}, "icons", "https:"),
         ({"icons": '{"src": "x"}'}, "icons", "Must be a list"),

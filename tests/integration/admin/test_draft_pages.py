@@ -199,9 +199,9 @@ def test_invalid_draft_cannot_be_published(root: Client, seeded: Seed) -> None:
     services.save_prompt(actor=None, name="hello", template="x")
     draft = Draft.objects.get()
     text = root.get(page("draft", "change", draft.pk)).content.decode()
-    assert "Cannot be published: name: Prompt with this Name already exists." in text
+    assert "Cannot be published: name: There is already a prompt hello." in text
     assert (
-        "Nothing was changed: name: Prompt with this Name already exists."
+        "Nothing was changed: name: There is already a prompt hello."
         in _publish(root, draft).content.decode()
     )
 

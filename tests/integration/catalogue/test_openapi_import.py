@@ -146,7 +146,7 @@ def test_taken_name_is_skipped_with_its_reason(shop: ApiDocument) -> None:
     found = importing.import_operations(
         row=shop, keys=["GET /orders/{id}"], actor=None, names={"GET /orders/{id}": "shop_listOrders"}
     )
-    assert "already exists" in found.skipped["GET /orders/{id}"]
+    assert "There is already a tool" in found.skipped["GET /orders/{id}"]
 
 
 def test_published_tools_are_offered_with_their_hints(shop: ApiDocument) -> None:
