@@ -83,9 +83,7 @@ def read(url: httpx2.URL | str, policy: Policy) -> Target:
     else:
         parsed = _parse(text)
         if parsed.scheme not in _DEFAULT_PORTS:
-            raise EgressRefused(
-                "Only http:// and https:// addresses can be fetched. Give a full web address."
-            )
+            raise EgressRefused("Start the address with http:// or https://.")
         if parsed.userinfo:
             raise EgressRefused(
                 "The address holds a user name or password. Give it without the part before '@'."
@@ -129,9 +127,7 @@ def _inside(target: Target, policy: Policy) -> EgressRefused:
         remedy = f"An address in a private network can only be reached if {policy.allow_setting} names it."
     if parse(target.host) is not None:
         return EgressRefused(f"The address is not on the public internet. {remedy}")
-    return EgressRefused(
-        f"The host name does not stand for an address on the public internet. Check its spelling. {remedy}"
-    )
+    return EgressRefused(f"This host is not on the public internet. Check its spelling. {remedy}")
 
 
 async def addresses(target: Target, policy: Policy, resolve: Resolve) -> list[str]:

@@ -296,7 +296,7 @@ for _ in range(70):
         ("prompts", "p", "prompts[0]: An entry must be an object."),
         ("prompts", {"source": "admin"}, "prompts[0]: name: Must be text"),
         ("prompts", prompt(name="a\0b"), "prompts[0]: name: Text may not contain NUL"),
-        ("prompts", prompt(name="a b"), "prompt a b: name: The name 'a b' has characters"),
+        ("prompts", prompt(name="a b"), "prompt a b: name: The name 'a b' is not allowed"),
         ("prompts", {"name": "p", "template": "x"}, "prompt p: source: Must be one of: code, admin"),
         ("prompts", prompt(source=["admin"]), "prompt p: source: Must be one of"),
         ("prompts", prompt(name="code_review"), "prompt code_review: source: Here its source is 'code'"),
