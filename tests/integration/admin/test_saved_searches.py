@@ -106,6 +106,12 @@ def test_page_shows_twelve_searches_and_a_link_to_all(viewer: Client, seeded: Se
     assert len(viewer.get(page("message", "searches")).context["own"]) == 14
 
 
+def test_limits_of_searches_are_shown_once_a_search_is_saved(viewer: Client, seeded: Seed) -> None:
+    assert "data-limits" not in viewer.get(page("message", "searches")).content.decode()
+    stored(seeded.viewer, "useful")
+    assert "data-limits" in viewer.get(page("message", "searches")).content.decode()
+
+
 def test_renamed_search_keeps_its_address(viewer: Client, seeded: Seed) -> None:
     search = stored(seeded.viewer, "first", text="client:cursor")
     address = page("message", "search", search.pk)
