@@ -16,7 +16,7 @@ from mcp_app.execution.questions.relayed import form_of, relayed
 from mcp_app.models import Draft, Upstream
 from mcp_app.protocol.versions import V2026_07_28
 from mcp_app.testing import Client
-from mcp_app.testing.answers import RequestError
+from mcp_app.testing.answers import Answers, RequestError
 from mcp_app.upstreams import client, health, open_calls, sessions
 from tests.servers.asking_server import TOOL, Asker
 from tests.unit.egress.sites import serve_kept
@@ -236,6 +236,31 @@ def test_question_that_cannot_be_shown_is_refused(params: dict[str, Any], code: 
 
 
 @pytest.mark.requirement("INT-64")
+def test_sampling_gets_no_context_of_other_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the client, this server and all servers behind it are one."""
+    monkeypatch.setattr(Answers, "capabilities", lambda _: {"sampling": {"context": {}}})
+    seen: list[dict[str, Any]] = []
+
+    def think(params: dict[str, Any]) -> str:
+        seen.append(params)
+        return "Hm."
+
+    async def run() -> None:
+        asker = Asker()
+        message = {"role": "user", "content": {"type": "text", "text": "Why?"}}
+        asker.method = "sampling/createMessage"
+        asker.params = {"messages": [message], "maxTokens": 9, "includeContext": "allServers"}
+        async with serve(asker, sampling=True):
+            call = asyncio.create_task(called(sample=think))
+            assert "result" in await asker.answers.get()
+            asker.finish("")
+            await call
+        assert asker.capabilities == {"sampling": {}}
+        assert "includeContext" not in seen[0]
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("switch", ["", "sampling", "roots"])
 def test_switched_off_question_is_neither_declared_nor_relayed(switch: str) -> None:
     async def run() -> None:

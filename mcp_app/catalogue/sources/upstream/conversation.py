@@ -161,7 +161,8 @@ class Conversation:
         if method not in (_ASKED_BY[name] for name in self._caller.capabilities):
             raise ValueError(f"{method[:100]} is not relayed for this server.")
         if method != "elicitation/create":
-            return params
+            # To the client, this server and all servers behind it are one, so they would share their context.
+            return {key: value for key, value in params.items() if key != "includeContext"}
         name, found = self._found.server.name, dict(params)
         if isinstance(params.get("message"), str):
             found["message"] = f"{name} asks: {params['message']}"

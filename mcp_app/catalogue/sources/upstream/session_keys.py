@@ -23,8 +23,7 @@ def capabilities(found: KnownUpstream, client: ClientCapabilities) -> dict[str, 
     if any(modes.values()):
         told["elicitation"] = {name: {} for name, is_there in modes.items() if is_there}
     if found.sampling and client.sampling:
-        parts = {"tools": client.sampling_tools, "context": client.sampling_context}
-        told["sampling"] = {name: {} for name, is_there in parts.items() if is_there}
+        told["sampling"] = {"tools": {}} if client.sampling_tools else {}
     if found.roots and client.roots:
         told["roots"] = {}
     return told
