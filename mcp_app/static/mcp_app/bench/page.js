@@ -27,7 +27,7 @@ const METHODS = { tool: "tools/call", prompt: "prompts/get", resource: "resource
 const isStep = (progress) => progress > 0 && progress <= LARGEST_STEP;
 
 // The remedies of common mistakes, in the words of the hints below the fields.
-const REMEDIES = { integer: "Enter a whole number.", number: "Enter a number.", "a value": "Enter a value." };
+const REMEDIES = { integer: "Enter a whole number.", number: "Enter a number.", "a value": "A value is needed." };
 const remedy = (expected) => REMEDIES[/^expected (integer|number|a value), got /.exec(expected)?.[1]] ?? expected;
 
 class Bench {
