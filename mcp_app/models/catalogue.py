@@ -17,7 +17,7 @@ class StoredSource(models.TextChoices):
 
     CODE = "code", "code"
     ADMIN = "admin", "admin"
-    HTTP = "http", "HTTP API"
+    HTTP = "http", "HTTP tool"
     UPSTREAM = "upstream", "upstream server"
 
 

@@ -13,7 +13,12 @@ SNAPSHOT = "mcp_app.catalogue.snapshots.current_snapshot"
 # Modules that may import each public name of the current snapshot's module. Everything else is given a view.
 USERS = {
     "current": {"mcp_app/catalogue/snapshots/catalogue_refresher.py"},
-    "loaded": {"mcp_app/execution/call_log.py"},
+    "loaded": {
+        # Pages of limits show the tags of tools, which only the served entries have.
+        "mcp_app/admin/entries/catalogue.py",
+        "mcp_app/admin/limits/limit_admin.py",
+        "mcp_app/execution/call_log.py",
+    },
     "refresh": {
         "mcp_app/catalogue/snapshots/catalogue_refresher.py",
         "mcp_app/execution/background/ended_log.py",

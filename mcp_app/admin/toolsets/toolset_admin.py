@@ -31,6 +31,7 @@ from mcp_app.catalogue.toolsets import contents, services
 from mcp_app.catalogue.toolsets.groups import names_of
 from mcp_app.interface.text import marked
 from mcp_app.models import CatalogueChange, Toolset
+from mcp_app.protocol.messages.server import ENDPOINT
 
 VIEW = "mcp_app.view_toolset"
 ADD = (VIEW, "mcp_app.add_toolset", PUBLISH)
@@ -72,7 +73,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
     def status(self, row: Toolset) -> SafeString:
         """Return badges for the states of the toolset."""
         state = badge("enabled", "good") if row.enabled else badge("disabled", "plain")
-        return format_html("{} {}", state, badge("/mcp", "info") if row.is_default else "")
+        return format_html("{} {}", state, badge(ENDPOINT, "info") if row.is_default else "")
 
     def get_urls(self) -> list[URLPattern]:
         edit = self.admin_site.admin_view(self.edit_view)

@@ -80,8 +80,8 @@ def _configured(given: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
     inner = given.get("mcp")
     for holder in (given, inner if isinstance(inner, dict) else {}):
         for member in ("mcpServers", "servers"):
-            servers = holder.get(member)
-            for name, server in servers.items() if isinstance(servers, dict) else ():
+            listed = holder.get(member)
+            for name, server in listed.items() if isinstance(listed, dict) else ():
                 yield _server(str(name), server)
 
 

@@ -40,6 +40,9 @@ OFFERED: dict[str, set[str]] = {
     },
     "mcp_app.call": {"accepted_at__gte", "accepted_at__lt", "state", "tool"},
     "mcp_app.apidocument": set(),
+    "mcp_app.limitrule": {
+        *("mode__exact", "mode__isnull", "what__exact", "what__isnull", "who__exact", "who__isnull"),
+    },
     "mcp_app.toolset": set(),
     "mcp_app.upstream": set(),
     "mcp_app.credential": {"kind__exact", "kind__isnull"},

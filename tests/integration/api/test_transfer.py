@@ -30,7 +30,8 @@ def fit(seeded: Seed) -> Seed:
 def _edited() -> dict[str, Any]:
     """Return the catalogue with an entry added, an entry changed, and an entry removed."""
     document: dict[str, Any] = json.loads(export_catalogue())
-    document["prompts"] = [{"name": "brand_new", "source": "admin", "template": "Hi\nthere"}]
+    document["prompts"] = [each for each in document["prompts"] if each["name"] != "summarise"]
+    document["prompts"] += [{"name": "brand_new", "source": "admin", "template": "Hi\nthere"}]
     for tool in document["tools"]:
         if tool["name"] == "greet_world":
             tool["title"] = "Changed"
@@ -117,7 +118,7 @@ def test_import_reports_every_problem_and_changes_nothing(root: Client, fit: See
     document["prompts"].append({"name": "", "source": "admin"})
     refused = _post(root, document)
     assert refused.status_code == 422
-    assert [problem["entry"] for problem in refused.json()["problems"]] == ["tool nowhere", "prompts[1]"]
+    assert [problem["entry"] for problem in refused.json()["problems"]] == ["tool nowhere", "prompts[2]"]
     assert not Prompt.objects.filter(name="brand_new").exists()
 
 
