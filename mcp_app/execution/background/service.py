@@ -91,7 +91,16 @@ class Background:
         enqueue = partial(self._jobs.enqueue, asyncio.get_running_loop())
         is_new, present = False, None
         try:
-            position = await self._opened(new, inputs)
+            try:
+                if inputs is not None:
+                    await spend(self._streams, inputs, self._settings)
+                position = await self._streams.log.open(
+                    new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
+                )
+            except asyncio.CancelledError:
+                # A later cancellation does not stop the thread that stores the row.
+                await self.gate.limiter.give_back(new.ticket)
+                raise
             while not is_new and present is None:
                 call, is_new = await aquery_soon(_accept, new, self._settings, enqueue)
                 if not is_new:
@@ -106,19 +115,6 @@ class Background:
         if call.waits_for_approval:
             await approval.notify(self._streams, call, pending_approvals.waiting_words(call))
         return call, position
-
-    async def _opened(self, new: NewCall, inputs: Inputs | None) -> Position:
-        """Use up the state of a call, and create its stream."""
-        try:
-            if inputs is not None:
-                await spend(self._streams, inputs, self._settings)
-            return await self._streams.log.open(
-                new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
-            )
-        except asyncio.CancelledError:
-            # A later cancellation does not stop the thread that stores the row.
-            await self.gate.limiter.give_back(new.ticket)
-            raise
 
     async def _withdraw(self, new: NewCall, error: Exception) -> None:
         """Uncount a call that was admitted and is not accepted. Raise Unavailable if the database failed."""

@@ -104,7 +104,7 @@ def test_response_of_a_call_that_ends_pending_is_logged(
     eventually(logged, 10, "the answer is in the log")
     assert len(found) == 1
     # It is not a tool error, which operators would have to examine.
-    assert found[0][0] == "cancelled"
+    assert found[0][0] == ("refused" if how in ("refused", "expired") else "cancelled")
     assert json.loads(found[0][1])["params"] == {"name": "approved_quick", "arguments": {"nonce": nonce}}
     assert words in found[0][2]
     assert found[0][3] == client.session
