@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
-from tests.servers.live import LiveServer
+from tests.clients.modern import Modern
+from tests.servers.live import LiveServer, eventually
 from tests.servers.web_api import WebApi, web_api
 
 SETTINGS = "tests.process.http_tools.settings"
@@ -40,8 +42,10 @@ def api() -> Iterator[WebApi]:
         yield found
 
 
-def made(live: LiveServer, credentials: list[dict[str, object]], tools: list[dict[str, object]]) -> None:
-    """Store credentials and HTTP tools. Replace those of earlier tests."""
+def made(
+    live: LiveServer, token: str, credentials: list[dict[str, object]], tools: list[dict[str, object]]
+) -> None:
+    """Store credentials and HTTP tools until each web process serves them. Replace those of earlier tests."""
     code = f"""
 import json
 from mcp_app.catalogue.changes.services import save_entry
@@ -56,3 +60,12 @@ for each in json.loads({json.dumps(json.dumps(tools))}):
     save_entry(kind=Tool, actor=None, source=HTTP, **each)
 """
     live.shell(code)
+    names = {each["name"] for each in tools}
+
+    def served(port: int) -> bool:
+        with closing(Modern.at(port, token=token)) as client:
+            listed = client.post("tools/list", {}).json()["result"]["tools"]
+        return names <= {each["name"] for each in listed}
+
+    for port in live.ports:
+        eventually(lambda port=port: served(port), 30, "the tools at each process")

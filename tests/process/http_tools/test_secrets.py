@@ -255,7 +255,7 @@ def test_secrets_are_found_nowhere_after_calls_of_every_kind(
     ]
     places: dict[str, bytes] = {}
     with commands(live) as sent_to_redis:
-        made(live, rows, tools(api))
+        made(live, token, rows, tools(api))
         with closing(Modern.at(live.ports[0], token=token)) as client:
             for row in tools(api):
                 answer = client.post("tools/call", {"name": row["name"], "arguments": {}})

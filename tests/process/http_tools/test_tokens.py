@@ -52,7 +52,7 @@ class Upstream:
 
 
 @pytest.fixture
-def upstream(live: LiveServer, api: WebApi) -> Iterator[Upstream]:
+def upstream(live: LiveServer, token: str, api: WebApi) -> Iterator[Upstream]:
     found = Upstream(api)
     # Each process keeps a credential for seconds under its name.
     name = f"machine-{api.site.port}"
@@ -67,7 +67,7 @@ def upstream(live: LiveServer, api: WebApi) -> Iterator[Upstream]:
         {"name": name, "request": request, "input_schema": schema, "background": name == "later"}
         for name in ("now", "later")
     ]
-    made(live, [row], tools)
+    made(live, token, [row], tools)
     yield found
     found.open.set()
 
