@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from mcp_app.egress.policy import Policy
+from mcp_app.egress.policy import EgressFailed, Policy
 from mcp_app.egress.target import Target
 from mcp_app.egress.turns import Turns
 from mcp_app.egress.wire import Wire
@@ -24,15 +24,19 @@ MAX_IDLE: Final = 400
 
 @dataclass(slots=True, weakref_slot=True)
 class Kept:
-    """The idle connections of one event loop, longest idle first, and the turns at each origin."""
+    """The connections of one event loop, idle ones longest idle first, and the turns at each origin."""
 
     idle: dict[Wire, tuple[Hashable, asyncio.TimerHandle]] = field(default_factory=dict)
     by_key: dict[Hashable, list[Wire]] = field(default_factory=dict)
     turns: dict[tuple[str, str, int], Turns] = field(default_factory=dict)
+    busy: set[Wire] = field(default_factory=set)
     end: AsyncGenerator[None] | None = None
+    is_closed: bool = False
 
     async def enter(self, target: Target, policy: Policy, caller: str) -> None:
         """Wait for a turn at the target's origin. Each turn ends with ``leave``."""
+        if self.is_closed:
+            raise EgressFailed("This process is ending, so nothing was sent.", sent=False)
         origin = (target.scheme, target.host, target.port)
         turns = self.turns.get(origin)
         if turns is None:
@@ -69,6 +73,9 @@ class Kept:
         """Keep a connection for IDLE_SECONDS, if it is open."""
         if wire.transport.is_closing():
             return
+        if self.is_closed:
+            wire.abort()
+            return
         timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._close, wire)
         self.idle[wire] = (key, timer)
         self.by_key.setdefault(key, []).append(wire)
@@ -88,12 +95,16 @@ class Kept:
         wire.transport.close()
 
     async def aclose(self) -> None:
-        """Close all idle connections."""
+        """Close all connections. Those that are put back later are closed at once."""
+        self.is_closed = True
+        for wire in self.busy:
+            wire.abort()
         for wire in list(self.idle):
             self._remove(wire)
             wire.abort()
-        # The event loop closes the sockets in its next step.
-        await asyncio.sleep(0)
+        # The event loop closes the sockets in its next steps.
+        for _ in range(3):
+            await asyncio.sleep(0)
 
 
 _BY_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, Kept] = WeakKeyDictionary()

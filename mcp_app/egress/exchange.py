@@ -137,6 +137,7 @@ async def _answered(
     for _ in range(policy.max_redirects + 1 if request.method in _SAFE else 1):
         head = head_of(request, target, policy, secrets, proxy)
         response = await _sent(connections.take(key), dial, request, head, progress)
+        connections.busy.add(response.wire)
         is_last = False
         try:
             answer = Answer(request.method, response, policy)
@@ -155,6 +156,7 @@ async def _answered(
 def _release(connections: Kept, key: Hashable, response: Response) -> None:
     """End an answer, and keep its connection if it can be used again."""
     response.close()
+    connections.busy.discard(response.wire)
     connections.put(key, response.wire)
 
 
