@@ -28,7 +28,7 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 
 class Tried(NamedTuple):
-    """What one process tried."""
+    """The calls that one process tried."""
 
     admitted: int
     trips: int

@@ -97,7 +97,7 @@ class Kept:
     async def aclose(self) -> None:
         """Close all connections. Those that are put back later are closed at once."""
         self.is_closed = True
-        for wire in self.busy:
+        for wire in list(self.busy):
             wire.abort()
         for wire in list(self.idle):
             self._remove(wire)

@@ -1,4 +1,4 @@
-"""What is used of limits now, for pages and the API. Blocks on the database and on Redis."""
+"""The present use of limits, for pages and the API. Blocks on the database and on Redis."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHARED: Final = frozenset({Who.INSTALLATION, Who.GROUP})
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """What one subject has used of one measure of a rule.
+    """The use of one measure of a rule by one subject.
 
     ``used`` is None if Redis is unavailable. ``resets`` is the end of a budget's period, or the time at
     which the burst of a rate is whole again. ``refused`` counts the last day, or the period of a budget.

@@ -52,7 +52,7 @@ class ResetInput(InputSerializer):
 
 
 class Usage(InputSerializer):
-    """What one subject has used of a limit."""
+    """The use of a limit by one subject."""
 
     limit = serializers.CharField()
     measure = serializers.ChoiceField(choices=["rate", "concurrent", "budget"])

@@ -87,7 +87,7 @@ class LimitViews(ApiViewSet):
 
 
 class OwnUsage(ApiView):
-    """What the user of a request has used of limits."""
+    """The use of limits by the user of a request."""
 
     needs = {"get": PUBLIC}
 

@@ -102,7 +102,7 @@ class NewUpstreamInput(UpstreamInput):
 
 
 class ToolsInput(InputSerializer):
-    """What to import: tools by their names at the server, and contents by their keys."""
+    """The items to import: tools by their names at the server, and contents by their keys."""
 
     tools = serializers.ListField(child=serializers.CharField(max_length=2_100), max_length=2_000)
     names = serializers.DictField(

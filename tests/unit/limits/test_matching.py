@@ -1,4 +1,4 @@
-"""Which rules hold for a call."""
+"""Selection of the rules that hold for a call."""
 
 from __future__ import annotations
 
