@@ -65,7 +65,7 @@ def store(key: str, caller: Caller, tool: str, pages: list[Page], seconds: float
             ],
             batch_size=_SLICE,
         )
-        _delete(_above(person, quota))
+        _delete(_above(person, quota, key))
 
 
 def read(key: str, caller: Caller, number: int) -> StoredPage | None:
@@ -96,13 +96,15 @@ def purge() -> int:
     return removed
 
 
-def _above(person: str, quota: int) -> list[str]:
+def _above(person: str, quota: int, newest: str) -> list[str]:
     """Return the person's oldest results beyond the quota. The newest result always remains."""
     rows = StoredResult.objects.filter(person=person).order_by("-created_at").values_list("pk", "size")
-    used, beyond = 0, []
-    for place, (key, size) in enumerate(rows):
+    sizes = dict(rows)
+    # The database's clock can be set back, and SQLite's counts milliseconds: another row may seem as new.
+    used, beyond = sizes.pop(newest), []
+    for place, (key, size) in enumerate(sizes.items(), start=1):
         used += size
-        if place and (used > quota or place >= MAX_PER_PERSON):
+        if used > quota or place >= MAX_PER_PERSON:
             beyond.append(key)
     return beyond
 

@@ -232,10 +232,13 @@ async def test_new_search_applies_on_the_same_connection(page: OpenPage, streams
 
 
 async def test_invalid_search_is_explained_and_shows_no_messages(page: OpenPage, streams: Streams) -> None:
-    opened = page("root")
+    opened, witness = page("root"), page("root")
     await opened.open()
+    await witness.open()
+    await witness.watch()
     assert "Unknown search term" in (await opened.watch("tol:echo"))["problems"][0]
     await streams.messages.push(encoded(fields()))
+    await witness.until(lambda frame: frame.get("rows"))
     assert (await opened.watch("tool:echo"))["rows"] == []
 
 

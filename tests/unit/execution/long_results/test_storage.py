@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import secrets
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models import F
 
 from mcp_app.auth.principal import Principal
+from mcp_app.database import clock
 from mcp_app.execution.calls.results import to_result
 from mcp_app.execution.long_results import storage
 from mcp_app.execution.long_results.keeping import LongResults
@@ -27,6 +30,8 @@ PRINCIPAL = Principal(key="loopback", name="local user", permissions=frozenset()
 
 def stored(caller: Caller = ADA, *, size: int = 10, seconds: float = 60, quota: int = QUOTA) -> str:
     key = secrets.token_hex(16)
+    # Rows of the same millisecond have no order.
+    StoredResult.objects.update(created_at=F("created_at") - timedelta(seconds=1))
     storage.store(key, caller, "search", [Page("text/plain", "x" * size)], seconds, quota)
     return key
 
@@ -79,6 +84,14 @@ def test_quota_deletes_the_oldest_results_of_the_person_alone(monkeypatch: Any) 
     monkeypatch.setattr(storage, "MAX_PER_PERSON", 2)
     newest = [stored(quota=10**9) for _ in range(3)][1:]
     assert {each.pk for each in StoredResult.objects.all()} == {other, *newest}
+
+
+@pytest.mark.django_db
+def test_result_stored_after_the_clock_was_set_back_remains() -> None:
+    older = stored(size=4000)
+    StoredResult.objects.filter(pk=older).update(created_at=clock.now(3600))
+    newest = stored(size=QUOTA)
+    assert [each.pk for each in StoredResult.objects.all()] == [newest]
 
 
 @pytest.mark.django_db
