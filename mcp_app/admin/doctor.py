@@ -52,7 +52,7 @@ class DoctorForm(forms.Form):
     """
 
     key = forms.RegexField(
-        r"^[!-~]+$",
+        r"^[!-~]+\Z",
         required=False,
         max_length=200,
         label="API key of another user (optional)",

@@ -35,7 +35,7 @@ class FollowQuery(serializers.Serializer[Any]):
     """The position and duration of a wait for events."""
 
     after = serializers.RegexField(
-        r"^[0-9]{1,19}-[0-9]{1,18}$",
+        r"^[0-9]{1,19}-[0-9]{1,18}\Z",
         required=False,
         help_text="The value of `after` in the previous response.",
     )

@@ -102,9 +102,6 @@ def check(row: LimitRule) -> None:
     if row.what == What.EVERYTHING:
         row.what_value = ""
     errors: dict[str, list[str]] = {}
-    # The name is in header fields. The validator of the model allows a line break at its end.
-    if not row.name.strip() or row.name != row.name.strip():
-        errors["name"] = ["Use lower-case letters, digits, - and _."]
     if problem := _objection_to_who(row):
         errors["who_value"] = [problem]
     if row.what != What.EVERYTHING and not row.what_value:

@@ -28,7 +28,7 @@ class ApiDocument(EditedRow):
     name = models.CharField(
         max_length=64,
         unique=True,
-        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "Use lower-case letters, digits, - and _.")],
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*\Z", "Use lower-case letters, digits, - and _.")],
         help_text="Lower-case letters, digits, - and _. The imported tools refer to this name.",
     )
     title = models.CharField(max_length=200, blank=True, editable=False)
@@ -38,7 +38,7 @@ class ApiDocument(EditedRow):
     prefix = models.CharField(
         max_length=31,
         blank=True,
-        validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*$", "Use letters, digits, - and _.")],
+        validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*\Z", "Use letters, digits, - and _.")],
         help_text="Put in front of the names of its tools, such as github.",
     )
     server = models.CharField(max_length=2_000, blank=True, help_text="https://api.example.com/v1")

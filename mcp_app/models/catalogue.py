@@ -264,7 +264,7 @@ class Toolset(EditedRow):
     slug = models.CharField(
         max_length=50,
         unique=True,
-        validators=[RegexValidator(r"^[a-z0-9][a-z0-9-]*$", "Use lower-case letters, digits and -.")],
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9-]*\Z", "Use lower-case letters, digits and -.")],
         help_text="Lower-case letters, digits and -. The address of the toolset ends with it.",
     )
     title = models.CharField(max_length=200, blank=True, help_text="Shown by clients instead of the slug.")

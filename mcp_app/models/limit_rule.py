@@ -72,7 +72,7 @@ class LimitRule(EditedRow):
     name = models.CharField(
         max_length=64,
         unique=True,
-        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "Use lower-case letters, digits, - and _.")],
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*\Z", "Use lower-case letters, digits, - and _.")],
         help_text="Lower-case letters, digits, - and _. Callers see this name when they reach the limit.",
     )
     who = models.CharField("callers", max_length=12, choices=Who.choices, default=Who.USER)

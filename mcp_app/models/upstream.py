@@ -36,13 +36,13 @@ class Upstream(EditedRow):
     name = models.CharField(
         max_length=64,
         unique=True,
-        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*$", "Use lower-case letters, digits, - and _.")],
+        validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*\Z", "Use lower-case letters, digits, - and _.")],
         help_text="Lower-case letters, digits, - and _. Its tools refer to this name.",
     )
     url = models.CharField("URL", max_length=2_000, help_text="https://mcp.example.com/mcp")
     prefix = models.CharField(
         max_length=31,
-        validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*$", "Use letters, digits, - and _.")],
+        validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*\Z", "Use letters, digits, - and _.")],
         help_text="Put in front of the names of its tools, such as crm for crm_search.",
     )
     credential = models.CharField(max_length=64, blank=True, help_text="Sent with every request.")

@@ -25,7 +25,7 @@ Share = NewType("Share", str)
 
 
 _USER: Final = re.compile(r"user:([^/]+)")
-_CREDENTIAL: Final = re.compile(r"/(key|client):([0-9]{1,18})$")
+_CREDENTIAL: Final = re.compile(r"/(key|client):([0-9]{1,18})\Z")
 
 
 class CallerIds(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import re._parser as sre_parser  # type: ignore[import-not-found]
 import statistics
 from collections.abc import Iterator
 from functools import cache
@@ -23,6 +24,7 @@ FOLDER_MODULES = 18
 FUNCTION_LINES = 50
 VAGUE = {"utils", "util", "helpers", "helper", "manager", "managers", "misc", "common"}
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b|NotImplemented" + "Error")
+REGEX = ("RegexValidator", "RegexField", "re.compile", "re.match", "re.search", "re.fullmatch")
 # A filter that returns HTML, in an attribute or in an element that shows its markup.
 HTML_AS_TEXT = re.compile(r"""(="[^"<>]*|<(option|title|textarea)[^>]*>[^<]*)\|visible""")
 
@@ -120,6 +122,29 @@ def test_no_eval_pickle_or_shell(path: Path) -> None:
         if isinstance(node, ast.ImportFrom) and node.module in {"pickle", "shelve", "marshal", "dill"}:
             found.append(node.module)
     assert found == []
+
+
+def patterns_of(path: Path) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the calls with a regular expression that is written in them, and the expression."""
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.Call) or not node.args or not ast.unparse(node.func).endswith(REGEX):
+            continue
+        first = node.args[0]
+        parts = first.values if isinstance(first, ast.JoinedStr) else [first]
+        texts = [each.value if isinstance(each, ast.Constant) else "x" for each in parts]
+        if isinstance(first, ast.Constant | ast.JoinedStr) and "MULTILINE" not in ast.unparse(node):
+            yield node, "".join(each if isinstance(each, str) else each.decode("latin-1") for each in texts)
+
+
+def test_no_pattern_allows_a_line_break_at_its_end() -> None:
+    """``$`` also matches before a final line break, so a validator with it admits "name\\n"."""
+    found = [
+        f"{name_of(path)}:{call.lineno}"
+        for path in SOURCES
+        for call, pattern in patterns_of(path)
+        if "AT_END)" in str(sre_parser.parse(pattern))
+    ]
+    assert found == [], "write \\Z"
 
 
 def test_no_query_uses_the_username_field() -> None:

@@ -15,7 +15,7 @@ from mcp_app import conf
 from mcp_app.catalogue.sources.content import files, static_content
 from mcp_app.models import Resource
 
-_NAME: Final = re.compile(r"(?!\.{1,2}$)[\w.-]{1,200}")
+_NAME: Final = re.compile(r"(?!\.{1,2}\Z)[\w.-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _DAYS: Final = {"today": 0, "yesterday": 1}
 _MOMENT: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
 )
-_ZONE: Final = re.compile(r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$", re.IGNORECASE)
+_ZONE: Final = re.compile(r"(?:Z|[+-][0-9]{2}:?[0-9]{2})\Z", re.IGNORECASE)
 _DAY, _MINUTE, _SECOND = timedelta(days=1), timedelta(minutes=1), timedelta(seconds=1)
 _LAST: Final = timedelta(microseconds=1)
 

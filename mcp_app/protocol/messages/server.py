@@ -16,7 +16,7 @@ ENDPOINT: Final = "/mcp"
 # The paths of HTTP+SSE, for the event stream and for messages to the server.
 SSE: Final = "/sse"
 MESSAGES: Final = "/messages"
-_FURTHER: Final = re.compile(rf"({ENDPOINT}|{SSE}|{MESSAGES})(/[a-zA-Z0-9_-]+)(?=/|$)")
+_FURTHER: Final = re.compile(rf"({ENDPOINT}|{SSE}|{MESSAGES})(/[a-zA-Z0-9_-]+)(?=/|\Z)")
 
 
 def further_path(path: str) -> str:

@@ -30,7 +30,7 @@ class RowForm(forms.Form):
     """An argument. Rows whose placeholder is written have no place to choose."""
 
     name = forms.RegexField(
-        r"^[A-Za-z0-9_.\-]{1,100}$",
+        r"^[A-Za-z0-9_.\-]{1,100}\Z",
         label="Name",
         required=False,
         widget=forms.TextInput({"class": "mcp-input", "spellcheck": "false"}),

@@ -41,7 +41,7 @@ PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_.\-]{1,100})\}")
 # The literal parts of a path: unreserved characters, sub-delimiters, ":", "@" and percent escapes.
 _PATH_TEXT: Final = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*")
 _QUERY_TEXT: Final = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?\[\]|]|%[0-9A-Fa-f]{2})*")
-_DOTS: Final = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:$|/)", re.IGNORECASE)
+_DOTS: Final = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:\Z|/)", re.IGNORECASE)
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]{0,4096}")
 _SUCCESS: Final = re.compile(r"\s*(\d{3})(?:\s*-\s*(\d{3}))?\s*")
