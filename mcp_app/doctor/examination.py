@@ -14,7 +14,19 @@ from functools import partial
 from django.db import Error as DatabaseFault
 from django.db import connections
 
-from mcp_app.doctor import code, database, documents, keys, provider, redis, settings, upstreams, web, workers
+from mcp_app.doctor import (
+    code,
+    database,
+    documents,
+    keys,
+    provider,
+    redis,
+    settings,
+    toolsets,
+    upstreams,
+    web,
+    workers,
+)
 from mcp_app.doctor.finding import Finding, Level, error, skipped
 from mcp_app.doctor.installation import Installation
 from mcp_app.egress import EgressError
@@ -51,6 +63,7 @@ AREAS = (
     Area("keys", keys.CHECKS, keys.readable),
     Area("provider", provider.CHECKS, seconds=15.0),
     Area("documents", documents.CHECKS),
+    Area("toolsets", toolsets.CHECKS),
     Area("upstreams", upstreams.CHECKS),
     # An event stream takes time. Each request of this area also has a shorter limit.
     Area("web", web.CHECKS, web.alive, seconds=30.0),

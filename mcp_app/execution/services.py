@@ -324,7 +324,10 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
     settings = conf.get()
     if not settings.redis_url:
         raise refused(Code.UNAVAILABLE, NO_WORKER)
-    entry, refusal = look(refreshed_view(principal.permissions), tool, arguments)
+    view = refreshed_view(principal.permissions)
+    if view.server.removed:
+        raise view.server.absence()
+    entry, refusal = look(view, tool, arguments)
     if refusal is not None:
         raise refusal
     current.load_if_old()

@@ -28,6 +28,7 @@ from mcp_app.catalogue.changes.services import PUBLISH, EntryChange, may_publish
 from mcp_app.catalogue.search import misses
 from mcp_app.catalogue.snapshots.toolsets import path_of
 from mcp_app.catalogue.toolsets import contents, services
+from mcp_app.catalogue.toolsets.checks import sound
 from mcp_app.catalogue.toolsets.groups import names_of
 from mcp_app.interface.text import marked
 from mcp_app.models import CatalogueChange, Toolset
@@ -85,10 +86,15 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
         more = {"add_url": address, "deleted_url": self.page_url("deleted")}
         return super().changelist_view(request, {**more, **(extra_context or {})})
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return a toolset. Pages also show a damaged one, so that it can be repaired."""
+        row = super().get_object(request, object_id, from_field)
+        return row if row is None else sound(row)
+
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Attach the entries of each toolset, which are found together."""
         changelist: Any = super().get_changelist_instance(request)
-        rows = list(changelist.result_list)
+        rows = [sound(row) for row in changelist.result_list]
         for row, found in zip(rows, contents.contents_of_each(rows), strict=True):
             vars(row)["contents"] = found
         changelist.result_list = rows

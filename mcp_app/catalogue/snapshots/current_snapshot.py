@@ -20,15 +20,18 @@ class _Holder:
     """The holder of the current snapshot. Readers see either the old or the new snapshot.
 
     ``own`` is the catalogue of the installation's own server: that of the default toolset, or the whole.
+    ``faulty`` is the server of a default toolset that cannot be built. It replaces the installation's own.
     """
 
     catalogue: Catalogue = EMPTY
     own: Catalogue = EMPTY
+    faulty: Server | None = None
 
     def put(self, catalogue: Catalogue) -> None:
         """Replace the snapshot."""
-        default = (each.catalogue for each in catalogue.toolsets.values() if each.is_default)
-        self.own, self.catalogue = next(default, catalogue), catalogue
+        default = next((each for each in catalogue.toolsets.values() if each.is_default), None)
+        self.own, self.catalogue = default.catalogue if default else catalogue, catalogue
+        self.faulty = default.server if default and default.problem else None
 
 
 _holder = _Holder()
@@ -60,10 +63,11 @@ class Views:
 
         Requests pass the path of their endpoint, and long-lived objects such as event streams the path of
         their session. The view of a deleted server is empty, and its ``server`` is ``removed``. A toolset
-        that the caller may not use has such a view as well, with a reason as ``refusal``.
+        that the caller may not use has such a view as well, with a reason as ``refusal``. So has each server
+        with a toolset that cannot be built, with a ``fault``.
         """
         if path == ENDPOINT:
-            return CatalogueView(_holder.own, permissions, self.server)
+            return CatalogueView(_holder.own, permissions, _holder.faulty or self.server)
         whole = _holder.catalogue
         toolset = whole.toolsets.get(path)
         if toolset is None:

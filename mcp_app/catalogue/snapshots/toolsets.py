@@ -16,7 +16,7 @@ from mcp_app.auth.principal import WithoutLogin
 from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.snapshots.entries import Entry, ResourceEntry, ToolEntry
-from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.snapshots.snapshot import EMPTY, KINDS, Catalogue
 from mcp_app.catalogue.snapshots.tool_search import ToolSearch
 from mcp_app.catalogue.sources.preset.arguments import without_arguments
 from mcp_app.models import Toolset
@@ -26,6 +26,8 @@ from mcp_app.protocol.messages.server import ENDPOINT, Server
 # The lists of a catalogue by the kind of their entries, and the list whose revision they share.
 LISTS: Final = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "templates"}
 _REVISIONS: Final = {**{name: name for name in KINDS}, "templates": "resources"}
+
+FAULT: Final = "The toolset {} cannot be offered, because its settings are damaged. Ask an administrator."
 
 log = logging.getLogger("mcp.catalogue")
 # Kind and key of an entry.
@@ -43,7 +45,11 @@ class Overridden:
 
 @dataclass(frozen=True, slots=True)
 class ServedToolset:
-    """A toolset in use. ``refusing`` is its server for callers who may not use it."""
+    """A toolset in use. ``refusing`` is its server for callers who may not use it.
+
+    ``problem`` is the reason why the toolset cannot be built. It then offers nothing to anyone, and its
+    server has a ``fault``.
+    """
 
     server: Server
     refusing: Server
@@ -52,6 +58,7 @@ class ServedToolset:
     permissions: frozenset[str]
     is_default: bool
     overridden: Mapping[Key, Overridden] = field(default_factory=dict)
+    problem: str = ""
 
     def admits(self, permissions: Container[str]) -> bool:
         """Return True if a caller with these permissions may use the toolset."""
@@ -134,16 +141,34 @@ def served(
     ``before`` are those of the earlier snapshot. ``lists`` are further arguments of ``Catalogue``.
     """
     rows = list(rows)
-    selection, groups = Selection(whole), group_names(name for row in rows for name in row.permissions)
+    selection, groups = Selection(whole), group_names(_permissions(rows))
     found: dict[str, ServedToolset] = {}
     for row in rows:
         path = path_of(row.slug)
+        former = before.get(path)
+        former = None if former is None or former.problem else former
         try:
-            found[path] = _served(row, path, whole, selection, before.get(path), groups, lists)
-        except (KeyError, TypeError, ValueError) as error:
-            # One unusable row must not fail the whole catalogue.
-            log.warning("Toolset %r is not offered: %s", row.slug, error)
+            found[path] = _served(row, path, whole, selection, former, groups, lists)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # One unusable row must not fail the whole catalogue. /mcp must not offer the whole catalogue
+            # instead of an unusable default.
+            log.error("Toolset %r is not offered: %s", row.slug, error)  # noqa: TRY400
+            found[path] = _faulty(row, path, error)
     return found
+
+
+def _permissions(rows: Iterable[Toolset]) -> Iterable[str]:
+    """Yield the permissions of all rows. Those of unusable rows are omitted."""
+    lists = (row.permissions for row in rows if isinstance(row.permissions, list))
+    return (name for names in lists for name in names if isinstance(name, str))
+
+
+def _faulty(row: Toolset, path: str, error: Exception) -> ServedToolset:
+    """Return a toolset that cannot be built."""
+    server = _server(row, path, fault=FAULT.format(row.slug))
+    problem = f"{type(error).__name__}: {error}"
+    everyone = Toolset.Audience.EVERYONE
+    return ServedToolset(server, server, EMPTY, everyone, frozenset(), row.is_default, problem=problem)
 
 
 def _served(
@@ -191,7 +216,7 @@ def _served(
     )
 
 
-def _server(row: Toolset, path: str, refusal: str = "") -> Server:
+def _server(row: Toolset, path: str, refusal: str = "", fault: str = "") -> Server:
     settings = conf.get()
     return Server(
         row.slug,
@@ -201,6 +226,7 @@ def _server(row: Toolset, path: str, refusal: str = "") -> Server:
         website=settings.public_url,
         path=path,
         refusal=refusal,
+        fault=fault,
     )
 
 

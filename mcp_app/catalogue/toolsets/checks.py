@@ -54,6 +54,22 @@ def check(row: Toolset, before: Mapping[str, Any] | None) -> None:
         raise ValidationError(dict[str, Any](errors))
 
 
+def sound(row: Toolset) -> Toolset:
+    """Remove the damaged parts of a stored toolset from the row in memory, so that it can be repaired."""
+    row.members = [each for each in _listed(row.members) if _is_member(each)]
+    row.rules = [each for each in _listed(row.rules) if isinstance(each, dict)]
+    row.permissions = [each for each in _listed(row.permissions) if isinstance(each, str)]
+    return row
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_member(each: Any) -> bool:
+    return isinstance(each, dict) and each.get("kind") in LISTS and isinstance(each.get("key"), str)
+
+
 def _check_rules(rules: Any) -> None:
     if not isinstance(rules, list) or len(rules) > MAX_RULES:
         raise UnfitError(f"Rules must be a list of at most {MAX_RULES} objects.")
@@ -93,11 +109,7 @@ def _check_members(members: Any, before: Members) -> None:
 
 
 def _check_shape(member: Any) -> None:
-    if (
-        not isinstance(member, dict)
-        or member.get("kind") not in LISTS
-        or not isinstance(member.get("key"), str)
-    ):
+    if not _is_member(member):
         raise UnfitError(f"A member must be an object with kind ({', '.join(LISTS)}) and key.")
     if unknown := sorted(member.keys() - {"kind", "key", "fixed_arguments", *_TEXTS}):
         raise UnfitError(f"A member has no {unknown[0]!r}.")
@@ -141,6 +153,8 @@ def _check_groups(row: Toolset, before: list[str]) -> None:
 def _check_default(row: Toolset) -> None:
     if not row.is_default:
         return
+    if not row.enabled:
+        raise UnfitError("A toolset that is not enabled cannot be served at /mcp. Switch one of both.")
     if row.audience != Toolset.Audience.EVERYONE:
         raise UnfitError("Only a toolset that everyone can use can be served at /mcp.")
     other = Toolset.objects.filter(is_default=True).exclude(pk=row.pk).first()

@@ -15,7 +15,7 @@ from django.db import transaction
 from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.changes.services import refuse_stale, refuse_unless_publisher
-from mcp_app.catalogue.toolsets.checks import check
+from mcp_app.catalogue.toolsets.checks import check, sound
 from mcp_app.models import CatalogueChange, Toolset
 
 FIELDS: Final = (
@@ -72,14 +72,15 @@ def _save(
     with transaction.atomic():
         revisions.lock()
         row = Toolset() if toolset is None else _locked(toolset)
-        before = None if toolset is None else state_of(row)
+        stored = state_of(row)
+        before = None if toolset is None else state_of(sound(row))
         if before is not None:
-            stored: Any = row
-            refuse_stale(stored, seen)
+            found: Any = row
+            refuse_stale(found, seen)
         _fill(row, values, before)
         check(row, _known(before, values) if restores else before)
         after = state_of(row)
-        if before == after:
+        if before is not None and stored == after:
             return row
         for permission in row.permissions:
             grant_membership(permission)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from mcp_app.protocol import downlevel
-from mcp_app.protocol.errors import Forbidden, McpError, ServerNotFound
+from mcp_app.protocol.errors import Forbidden, McpError, ServerNotFound, Unavailable
 from mcp_app.protocol.messages.envelope import SERVER_INFO
 
 # The path of a server's Streamable HTTP endpoint, which also identifies the server elsewhere.
@@ -43,11 +43,12 @@ class Server:
     ``info`` has the members of the newest revisions. ``meta`` is the ``_meta`` in every modern result
     (DISC-03). ``identity`` is equal for servers that clients cannot tell apart. A ``removed`` server stands
     for a server that was deleted: it offers nothing and accepts no requests. With a ``refusal`` it exists,
-    but not for the caller. The refusal is the reason.
+    but not for the caller. The refusal is the reason. A server with a ``fault`` cannot serve any caller.
     """
 
     __slots__ = (
         "_openings",
+        "fault",
         "identity",
         "info",
         "instructions",
@@ -71,9 +72,11 @@ class Server:
         path: str = ENDPOINT,
         removed: bool = False,
         refusal: str = "",
+        fault: str = "",
     ) -> None:
         self.name, self.version, self.title, self.instructions = name, version, title, instructions
-        self.path, self.removed, self.refusal = path, removed or bool(refusal), refusal
+        self.path, self.refusal, self.fault = path, refusal, fault
+        self.removed = removed or bool(refusal or fault)
         self.identity = (name, version, title, instructions, website, path)
         self.info: dict[str, Any] = {"name": name, "version": version}
         if title:
@@ -89,7 +92,9 @@ class Server:
         return self.title or self.name
 
     def absence(self) -> McpError:
-        """Return the error for requests to a server that was removed or refuses the caller."""
+        """Return the error for requests to a server that was removed, is faulty or refuses the caller."""
+        if self.fault:
+            return Unavailable(self.fault)
         return Forbidden(self.refusal) if self.refusal else ServerNotFound()
 
     def opening(self, method: str) -> bytes:

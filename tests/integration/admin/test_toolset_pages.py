@@ -75,6 +75,18 @@ def test_toolset_is_added_edited_and_listed(root: Client, seeded: Seed) -> None:
     assert [each.slug for each in listed] == ["team"]
 
 
+@pytest.mark.parametrize("damage", [{"members": [{}, 3]}, {"rules": ["tag:x"]}, {"permissions": {}}])
+def test_damaged_toolset_is_shown_and_repaired_by_saving(root: Client, damage: dict[str, Any]) -> None:
+    row = store()
+    Toolset.objects.update(**damage)
+    for name in ("change", "edit", "history"):
+        assert root.get(page("toolset", name, row.pk)).status_code == 200
+    assert root.get(LIST).status_code == 200
+    saved = root.post(page("toolset", "edit", row.pk), typed(seen=str(row.revision), members=["tool echo"]))
+    assert saved.status_code == 302
+    assert not current_snapshot.refresh_now().toolsets["/mcp/team"].problem
+
+
 @pytest.mark.parametrize(
     ("values", "field", "tab"),
     [

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 from django.core.management import CommandError, call_command
+from django.db.models import JSONField, Value
 
 from mcp_app import asgi, prompt, resource, tool
 from mcp_app.auth.api_keys import issue_api_key
@@ -18,6 +19,9 @@ from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.toolsets.groups import memberships_of
 from mcp_app.catalogue.toolsets.services import delete_toolset, save_toolset
 from mcp_app.database.queries import aquery
+from mcp_app.doctor.finding import Level
+from mcp_app.doctor.installation import Installation
+from mcp_app.doctor.toolsets import offered
 from mcp_app.models import Tool, Toolset
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
@@ -26,7 +30,7 @@ from tests.unit.transports.streamable_http.modern import modern
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-OK, LOGIN, FORBIDDEN, UNKNOWN = 200, 401, 403, 404
+OK, LOGIN, FORBIDDEN, UNKNOWN, UNAVAILABLE = 200, 401, 403, 404, 503
 ROLES = ("local", "stranger", "member", "superuser")
 TOOLSETS = ("open", "logged-in", "team", "tagged", "disabled")
 STATUS: dict[tuple[str, str], int] = {
@@ -354,3 +358,44 @@ async def test_deleted_toolset_is_unknown(server: Server, keys: dict[str, str | 
 def test_stdio_command_refuses_a_toolset_with_the_reason(slug: str, reason: str, keys: Any) -> None:
     with pytest.raises(CommandError, match=reason):
         call_command("mcp_stdio", toolset=slug)
+
+
+DAMAGES: dict[str, Any] = {
+    "members without a kind": {"members": [{"key": "first"}]},
+    "members of another type": {"members": None},
+    "rules of another type": {"rules": ["tag:money"]},
+    "permissions of another type": {"permissions": 7},
+}
+
+
+@pytest.mark.requirement("TSET-05")
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+async def test_damaged_default_toolset_offers_nothing(
+    damage: dict[str, Any], server: Server, keys: dict[str, str | None]
+) -> None:
+    row = await Toolset.objects.aget(slug="open")
+    await aquery(lambda: save_toolset(actor=None, toolset=row, is_default=True))
+    await current_snapshot.refresh()
+    stream = modern(
+        server, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, headers={}, path="/mcp"
+    )
+    await stream.until(b"acknowledged")
+    columns = {name: Value(value, JSONField()) for name, value in damage.items()}
+    await Toolset.objects.filter(slug="open").aupdate(**columns)
+    await current_snapshot.refresh(force=True)
+    server.process.catalogue_refresher._run_callbacks()
+    await stream.done()
+    for era in ("legacy", "modern"):
+        for role in ("local", "superuser"):
+            caller = Caller(server, era, keys[role], "/mcp")
+            for method in (*LISTS, "tools/call"):
+                answer = await caller.send(method, {"name": "first"} if method == "tools/call" else None)
+                assert answer.status == UNAVAILABLE, (era, role, method, answer.body)
+                assert "open" in answer.json["error"]["message"]
+    assert (
+        await server.send("GET", headers={"accept": "text/event-stream"}, path="/sse").done()
+    ).status == 503
+    fine = Caller(server, "modern", None, "/mcp/tagged")
+    assert await fine.listed() == CONTENTS["tagged"] - NEEDS_PERMISSION
+    findings = await aquery(lambda: list(offered(Installation())))
+    assert [(each.check, each.level) for each in findings] == [("toolsets.offered", Level.ERROR)]

@@ -207,7 +207,7 @@ def test_missing_member_costs_only_itself() -> None:
     save_toolset(actor=None, toolset=row, title="Changed")
     Toolset.objects.update(members=[{"kind": "tool"}, "x"])
     services.set_enabled(entries=[Tool.objects.get(name="add")], enabled=False, actor=None)
-    assert current_snapshot.refresh_now().toolsets == {}
+    assert current_snapshot.refresh_now().toolsets["/mcp/team"].problem
 
 
 def test_new_entry_that_matches_a_rule_joins_and_only_then_the_list_changes() -> None:
