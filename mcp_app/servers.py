@@ -18,9 +18,25 @@ Provider = Callable[[], Mapping[str, Server]]
 _providers: list[Provider] = []
 
 
+class _Default:
+    """The path of the toolset that is served at ENDPOINT, or ENDPOINT if there is none."""
+
+    path = ENDPOINT
+
+
 def register(provider: Provider) -> None:
     """Register a provider of further servers."""
     _providers.append(provider)
+
+
+def serve_by_default(path: str) -> None:
+    """Serve the toolset at a path at ENDPOINT as well. ENDPOINT itself ends that."""
+    _Default.path = path
+
+
+def toolset_path(path: str) -> str:
+    """Return the path of the toolset that is served at a path. Other paths are returned unchanged."""
+    return _Default.path if path == ENDPOINT else path
 
 
 def further() -> frozenset[str]:

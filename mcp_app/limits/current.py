@@ -12,6 +12,7 @@ from typing import Any, Final
 from django.contrib.auth import get_user_model
 from django.db import DatabaseError
 
+from mcp_app import servers
 from mcp_app.limits.matching import RuleSet
 from mcp_app.limits.rules import EACH, Bucket, Rule, Who
 from mcp_app.models import LimitRule
@@ -46,7 +47,7 @@ _loading = threading.Lock()
 def buckets_of(principal: str, tool: str, tags: Collection[str], path: str) -> tuple[Bucket, ...]:
     """Return the counts of a call. Use it only while ``holder.active``."""
     address = caller_address.get() if holder.by_address else ""
-    return holder.rules.buckets(principal, tool, tags, path, address)
+    return holder.rules.buckets(principal, tool, tags, servers.toolset_path(path), address)
 
 
 @contextmanager

@@ -32,6 +32,7 @@ class _Holder:
         default = next((each for each in catalogue.toolsets.values() if each.is_default), None)
         self.own, self.catalogue = default.catalogue if default else catalogue, catalogue
         self.faulty = default.server if default and default.problem else None
+        servers.serve_by_default(default.server.path if default else ENDPOINT)
 
 
 _holder = _Holder()

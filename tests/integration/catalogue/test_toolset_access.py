@@ -22,6 +22,7 @@ from mcp_app.database.queries import aquery
 from mcp_app.doctor.finding import Level
 from mcp_app.doctor.installation import Installation
 from mcp_app.doctor.toolsets import offered
+from mcp_app.limits.services import save_rule
 from mcp_app.models import Tool, Toolset
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
@@ -358,6 +359,27 @@ async def test_deleted_toolset_is_unknown(server: Server, keys: dict[str, str | 
 def test_stdio_command_refuses_a_toolset_with_the_reason(slug: str, reason: str, keys: Any) -> None:
     with pytest.raises(CommandError, match=reason):
         call_command("mcp_stdio", toolset=slug)
+
+
+@pytest.mark.requirement("TSET-05")
+async def test_limit_of_the_default_toolset_holds_at_mcp(server: Server, keys: dict[str, str | None]) -> None:
+    values = {"who": "installation", "what": "toolset", "what_value": "open", "budget": 1}
+    await aquery(lambda: save_rule(actor=None, name="once", **values))
+    call = ("tools/call", {"name": "first"})
+    caller = Caller(server, "modern", keys["member"], "/mcp")
+    for _ in range(2):
+        assert not (await caller.send(*call)).json["result"].get("isError")
+    row = await Toolset.objects.aget(slug="open")
+    await aquery(lambda: save_toolset(actor=None, toolset=row, is_default=True))
+    await current_snapshot.refresh()
+    outcomes = [(await caller.send(*call)).json["result"].get("isError", False) for _ in range(2)]
+    assert outcomes == [False, True]
+    caller.path = "/mcp/open"
+    assert (await caller.send(*call)).json["result"]["isError"]
+    await aquery(lambda: save_toolset(actor=None, toolset=row, is_default=False))
+    await current_snapshot.refresh()
+    caller.path = "/mcp"
+    assert not (await caller.send(*call)).json["result"].get("isError")
 
 
 DAMAGES: dict[str, Any] = {
