@@ -13,7 +13,7 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags, Warning  # noqa: A004 - Django's name
 from django.db import connection
 
-from mcp_app.models import NotificationChannel, Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models import LimitRule, NotificationChannel, Prompt, Resource, ResourceTemplate, Tool
 
 
 def _can_be_read(databases: Iterable[str] | None) -> bool:
@@ -68,6 +68,27 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
         for kind in (Tool, Prompt, Resource, ResourceTemplate)
         for row in kind.objects.exclude(permission="").order_by("pk")
         if row.permission not in known
+    ]
+
+
+@checks.register(Tags.database)
+def subjects_of_limits_exist(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Warn about limits that limit no call."""
+    from mcp_app.interface.text import marked
+    from mcp_app.limits.subjects import without_effect
+
+    if not _can_be_read(databases):
+        return []
+    rows = list(LimitRule.objects.filter(enabled=True))
+    reasons = without_effect(rows)
+    return [
+        Warning(
+            f"The limit {row.name} limits no call: {marked(reasons[row.pk])}.",
+            hint="Change its callers or tools in the admin, or delete it.",
+            id="mcp_app.W045",
+        )
+        for row in rows
+        if row.pk in reasons
     ]
 
 

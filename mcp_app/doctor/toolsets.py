@@ -1,4 +1,4 @@
-"""A check of toolsets: those that cannot be offered."""
+"""Checks of toolsets that cannot be offered, and of limits that limit no call."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcp_app.catalogue.snapshots import current_snapshot
-from mcp_app.doctor.finding import Finding, error, ok
+from mcp_app.doctor.finding import Finding, error, ok, warning
 from mcp_app.doctor.installation import Installation
+from mcp_app.limits.subjects import without_effect
+from mcp_app.models import LimitRule
 
+LIMITS: Final = "limits.subjects"
+LIMITS_REMEDY: Final = "Change its callers or tools, or delete it."
+MOST: Final = 20
 CHECK: Final = "toolsets.offered"
 REMEDY: Final = "Open the toolset in the admin, choose its entries and groups again, and save it."
 
@@ -24,4 +29,14 @@ def offered(_: Installation) -> Iterator[Finding]:
         yield ok(CHECK, f"{len(found)} toolset{'s' * (len(found) != 1)}, all of which can be offered")
 
 
-CHECKS = (offered,)
+def limiting(_: Installation) -> Iterator[Finding]:
+    """Report limits whose user, group, API key, client, tool or toolset does not exist any more."""
+    rows = list(LimitRule.objects.filter(enabled=True))
+    reasons = without_effect(rows)
+    for row in [each for each in rows if each.pk in reasons][:MOST]:
+        yield warning(LIMITS, f"the limit {row.name} limits no call: {reasons[row.pk]}", LIMITS_REMEDY)
+    if rows and not reasons:
+        yield ok(LIMITS, f"{len(rows)} limit{'s' * (len(rows) != 1)}, whose callers and tools exist")
+
+
+CHECKS = (offered, limiting)

@@ -14,17 +14,16 @@ from django.db import DatabaseError
 
 from mcp_app import servers
 from mcp_app.limits.matching import RuleSet
-from mcp_app.limits.rules import EACH, Bucket, Rule, Who
+from mcp_app.limits.rules import Bucket, Rule
 from mcp_app.models import LimitRule
 
 # Changes are broadcast. A process that missed a broadcast applies the change after this time, and every
 # process applies a change of a group's members after it.
 RELOAD_SECONDS: Final = 10.0
 TOPIC: Final = "limits"
-_OF_GROUPS: Final = frozenset({Who.GROUP, Who.MEMBER})
 _AMOUNTS: Final = ("rate", "burst", "concurrent", "budget")
 _COPIED: Final = (
-    "id", "name", "who", "who_value", "what", "what_value", "rate_period", "budget_unit", "budget_period",
+    "id", "name", "who", "what", "what_value", "rate_period", "budget_unit", "budget_period",
 )  # fmt: skip
 
 # The network address of the request being served. It is set only while rules name addresses.
@@ -64,9 +63,9 @@ def load() -> None:
     """Load the rules. Blocks on the database."""
     with _loading:
         loaded_at = time.monotonic()
-        rows = list(LimitRule.objects.filter(enabled=True))
-        named, members = _named_users(rows), _members(rows)
-        replace([_rule(row, _users(row, named, members)) for row in rows])
+        rows = list(LimitRule.objects.filter(enabled=True).select_related("user", "group"))
+        members = _members(rows)
+        replace([_rule(row, members) for row in rows])
         holder.loaded_at = loaded_at
 
 
@@ -93,43 +92,33 @@ def replace(rules: Collection[Rule]) -> None:
 
 
 def rule_of(row: LimitRule) -> Rule:
-    """Return a stored or new rule as a value, with its users looked up."""
-    return _rule(row, _users(row, _named_users([row]), _members([row])))
+    """Return a stored or new rule as a value, with its users."""
+    return _rule(row, _members([row]))
 
 
-def _rule(row: LimitRule, users: frozenset[str]) -> Rule:
+def _rule(row: LimitRule, members: Mapping[Any, frozenset[str]]) -> Rule:
     amounts: dict[str, Any] = {name: getattr(row, name) or 0 for name in _AMOUNTS}
     copied: dict[str, Any] = {name: getattr(row, name) for name in _COPIED}
     if copied["id"] is None:
         copied["id"] = 0
-    return Rule(**copied, **amounts, observe=row.mode == LimitRule.Mode.OBSERVE, users=users)
+    users = frozenset({f"user:{row.user_id}"}) if row.user_id is not None else members.get(row.group_id)
+    return Rule(
+        **copied,
+        **amounts,
+        who_value=row.who_name,
+        observe=row.mode == LimitRule.Mode.OBSERVE,
+        users=users or frozenset(),
+        group="" if row.group_id is None else str(row.group_id),
+    )
 
 
-def _users(
-    row: LimitRule, named: Mapping[str, frozenset[str]], members: Mapping[str, frozenset[str]]
-) -> frozenset[str]:
-    if row.who in _OF_GROUPS:
-        return members.get(row.who_value, frozenset())
-    return named.get(row.who_value, frozenset()) if row.who == Who.USER else frozenset()
-
-
-def _named_users(rows: Collection[LimitRule]) -> dict[str, frozenset[str]]:
-    """Return the users that rules name, by name. One query for any number of rules."""
-    names = {row.who_value for row in rows if row.who == Who.USER and row.who_value != EACH}
-    if not names:
+def _members(rows: Collection[LimitRule]) -> dict[Any, frozenset[str]]:
+    """Return the members of the groups of rules by group. One query for any number of rules."""
+    groups = {row.group_id for row in rows if row.group_id is not None}
+    if not groups:
         return {}
-    field = get_user_model().USERNAME_FIELD
-    people: Any = get_user_model()._default_manager.filter(**{f"{field}__in": names})
-    return {name: frozenset({f"user:{pk}"}) for name, pk in people.values_list(field, "pk")}
-
-
-def _members(rows: Collection[LimitRule]) -> dict[str, frozenset[str]]:
-    """Return the members of the groups that rules name, by group. One query for any number of rules."""
-    names = {row.who_value for row in rows if row.who in _OF_GROUPS}
-    if not names:
-        return {}
-    found: dict[str, set[str]] = {}
-    people: Any = get_user_model()._default_manager.filter(groups__name__in=names)
-    for name, pk in people.values_list("groups__name", "pk"):
-        found.setdefault(name, set()).add(f"user:{pk}")
-    return {name: frozenset(users) for name, users in found.items()}
+    found: dict[Any, set[str]] = {}
+    people: Any = get_user_model()._default_manager.filter(groups__in=groups)
+    for group, pk in people.values_list("groups", "pk"):
+        found.setdefault(group, set()).add(f"user:{pk}")
+    return {group: frozenset(users) for group, users in found.items()}

@@ -49,7 +49,7 @@ def subject_of(rule: Rule, caller: Caller) -> str:
     if rule.who == Who.INSTALLATION:
         return "all"
     if rule.who == Who.GROUP:
-        return f"group:{rule.who_value}" if caller.person in rule.users else ""
+        return f"group:{rule.group}" if caller.person in rule.users else ""
     if rule.who in (Who.USER, Who.MEMBER):
         fits = caller.person in rule.users or (rule.who == Who.USER and rule.who_value == EACH)
         return caller.person if fits else ""

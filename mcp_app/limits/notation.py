@@ -41,7 +41,8 @@ def amount_fields(column: str, text: str) -> dict[str, Any]:
 
 def who_text(rule: Any) -> str:
     """Return the callers of a rule, such as ``user:ada``."""
-    return f"{rule.who}:{rule.who_value}" if rule.who_value else str(rule.who)
+    name = rule.who_name
+    return f"{rule.who}:{name}" if name else str(rule.who)
 
 
 def what_text(rule: Any) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from django.db.models import F
 
 from mcp_app import conf
@@ -48,7 +49,7 @@ class Fill:
 
 def of_rule(rule: Rule) -> list[Fill]:
     """Return the fills of a rule's own subject, or of those that used it lately."""
-    subjects = {(rule.who_value and f"group:{rule.who_value}") or "all"} if rule.who in _SHARED else set()
+    subjects = {f"group:{rule.group}" if rule.who == Who.GROUP else "all"} if rule.who in _SHARED else set()
     if not subjects and len(rule.users) == 1:
         subjects = set(rule.users)
     since = clock.utcnow() - max(LATELY, timedelta(days=31) if rule.budget else LATELY)
@@ -102,11 +103,13 @@ def lately_refused(seconds: float = 86_400.0) -> list[LimitUsage]:
 
 
 def names_of(subjects: Iterable[str]) -> dict[str, str]:
-    """Return the texts of subjects, with the names of users and API keys."""
+    """Return the texts of subjects, with the names of users, groups and API keys."""
     asked = set(subjects)
     users, keys = _numbers(asked, "user:"), _numbers(asked, "key:")
     people: Any = get_user_model()._default_manager
     names = {f"user:{each.pk}": each.get_username() for each in people.filter(pk__in=users)}
+    for group in Group.objects.filter(pk__in=_numbers(asked, "group:")):
+        names[f"group:{group.pk}"] = f"group:{group.name}"
     for key in ApiKey.objects.filter(pk__in=keys).select_related("user"):
         names[f"key:{key.pk}"] = f"{key.name} ({key.user.get_username()})"
     return {each: names.get(each) or ("all callers" if each == "all" else each) for each in asked}

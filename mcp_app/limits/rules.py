@@ -48,7 +48,7 @@ class Period(NamedTuple):
 class Rule:
     """A rule as stored, with the users that its names stand for.
 
-    ``users`` are primary keys: of the named user, or of the members of the group.
+    ``users`` are the persons: the named user, or the members of the group with the primary key ``group``.
     """
 
     id: int
@@ -66,6 +66,12 @@ class Rule:
     budget_period: str = "month"
     observe: bool = False
     users: frozenset[str] = frozenset()
+    group: str = ""
+
+    @property
+    def who_name(self) -> str:
+        """The name or number of the callers, as of a stored rule."""
+        return self.who_value
 
     @property
     def emission(self) -> int:

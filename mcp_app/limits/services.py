@@ -39,6 +39,7 @@ def save_rule(
 
     The name of a stored limit cannot change, because callers and metrics know it by this name.
     """
+    is_new = rule is None
     with transaction.atomic():
         row = LimitRule(name=name or "")
         if rule is not None:
@@ -47,12 +48,13 @@ def save_rule(
             raise ValidationError({"name": [f"There are {MOST_RULES} limits already."]})
         if name not in (None, row.name):
             raise ValidationError({"name": ["The name cannot be changed. Add another limit."]})
+        row.who_value = row.who_name
         before = state_of(row)
         for field, value in values.items():
             if field not in FIELDS:
                 raise ValidationError({field: ["There is no such field."]})
             setattr(row, field, value)
-        check(row)
+        check(row, is_named=is_new or not values.keys().isdisjoint(("who", "who_value")))
         after = state_of(row)
         row.updated_by = stored_user(actor)
         try:
@@ -60,7 +62,6 @@ def save_rule(
                 row.save()
         except IntegrityError:
             raise ValidationError({"name": ["A limit with this name exists."]}) from None
-        is_new = rule is None
         changed = {field: [before[field], after[field]] for field in FIELDS if before[field] != after[field]}
         detail = after if is_new else {"changed": changed}
         action = "limit.created" if is_new else "limit.changed"
@@ -95,14 +96,23 @@ def reset_rule(*, rule: LimitRule, actor: Any, subject: str = "") -> None:
         transaction.on_commit(lambda: _apply(forget=rule.pk))
 
 
-def check(row: LimitRule) -> None:
-    """Raise ValidationError if a rule is not valid. Values that its kind does not use are emptied."""
+def follow_tool(before: str, name: str) -> None:
+    """Keep the limits of a tool after the tool was renamed."""
+    if LimitRule.objects.filter(what=What.TOOL, what_value=before).update(what_value=name):
+        transaction.on_commit(_apply)
+
+
+def check(row: LimitRule, *, is_named: bool = True) -> None:
+    """Raise ValidationError if a rule is not valid. Values that its kind does not use are emptied.
+
+    With ``is_named``, the user or group is looked up by its name. Otherwise the stored one stays.
+    """
     if row.who == Who.INSTALLATION:
         row.who_value = ""
     if row.what == What.EVERYTHING:
         row.what_value = ""
     errors: dict[str, list[str]] = {}
-    if problem := _objection_to_who(row):
+    if is_named and (problem := _objection_to_who(row)):
         errors["who_value"] = [problem]
     if row.what != What.EVERYTHING and not row.what_value:
         errors["what_value"] = ["Enter the name of the tool, tag or toolset."]
@@ -125,18 +135,20 @@ def state_of(row: LimitRule) -> dict[str, Any]:
 
 def _objection_to_who(row: LimitRule) -> str:
     who, value = row.who, str(row.who_value or "").strip()
-    row.who_value = value
+    row.who_value, row.user, row.group = value, None, None
     if who == Who.INSTALLATION:
         return ""
     if not value:
         return "Enter a name or number, or * for each one." if who in _EACH else "Enter the name of a group."
     if value == EACH:
         return "" if who in _EACH else "Enter the name of a group."
-    if who in (Who.GROUP, Who.MEMBER) and not Group.objects.filter(name=value).exists():
-        return f"There is no group {value!r}."
-    people: Any = get_user_model()._default_manager
-    if who == Who.USER and not people.filter(**{people.model.USERNAME_FIELD: value}).exists():
-        return f"There is no user {value!r}."
+    if who in (Who.GROUP, Who.MEMBER):
+        row.group = Group.objects.filter(name=value).first()
+        return "" if row.group else f"There is no group {value!r}."
+    if who == Who.USER:
+        people: Any = get_user_model()._default_manager
+        row.user = people.filter(**{people.model.USERNAME_FIELD: value}).first()
+        return "" if row.user else f"There is no user {value!r}."
     if who in (Who.KEY, Who.CLIENT) and not (value.isascii() and value.isdecimal() and len(value) <= 18):
         return "Enter the number of the API key or client, as in its address."
     if who == Who.KEY and not ApiKey.objects.filter(pk=int(value)).exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 
@@ -20,7 +21,8 @@ class LimitRule(EditedRow):
 
     A rule has a rate, a number of concurrent calls, a budget, or several of them. ``who_value`` and
     ``what_value`` name the user, the tool and so on. ``who_value`` is "*" for every user, API key, OAuth
-    client or address, each counted separately.
+    client or address, each counted separately. A named user or group is stored as ``user`` or ``group``, so
+    that the rule still holds after a rename.
     """
 
     class Who(models.TextChoices):
@@ -83,6 +85,17 @@ class LimitRule(EditedRow):
         help_text="A user name, group, number of an API key or OAuth client, address or network. "
         "* counts each one separately.",
     )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+    )
+    group = models.ForeignKey(
+        "auth.Group", null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+"
+    )
     what = models.CharField("tools", max_length=12, choices=What.choices, default=What.EVERYTHING)
     what_value = models.CharField(
         "tool, tag or toolset", max_length=200, blank=True, help_text="Empty for all tools."
@@ -118,6 +131,20 @@ class LimitRule(EditedRow):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def who_name(self) -> str:
+        """The current name or the number of the callers, or the last name of a deleted user or group."""
+        if self.user is not None:
+            return str(self.user.get_username())
+        return self.group.name if self.group is not None else self.who_value
+
+    @property
+    def is_orphaned(self) -> bool:
+        """True if the user or the group was deleted, so that the rule limits no caller."""
+        if self.who == self.Who.USER:
+            return self.user_id is None and self.who_value != "*"
+        return self.who in (self.Who.GROUP, self.Who.MEMBER) and self.group_id is None
 
 
 class LimitUsage(models.Model):

@@ -67,7 +67,7 @@ class LimitForm(forms.Form):
     enabled = forms.BooleanField(required=False, initial=True, help_text=_help("enabled"))
 
     def __init__(self, request: HttpRequest, row: LimitRule | None = None) -> None:
-        initial = {} if row is None else {name: getattr(row, name) for name in services.FIELDS}
+        initial = {} if row is None else {**services.state_of(row), "who_value": row.who_name}
         super().__init__(request.POST if request.method == "POST" else None, initial=initial)
         self._row, self._actor = row, request.user
         if row is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.auth import get_user_model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
@@ -19,6 +21,7 @@ from mcp_app.catalogue.snapshots.current_snapshot import loaded
 from mcp_app.interface.text import marked
 from mcp_app.limits import current, preview, report, services
 from mcp_app.limits.notation import amounts_text, what_text, who_text
+from mcp_app.limits.subjects import without_effect
 from mcp_app.models import LimitRule
 
 ADD = ("mcp_app.view_limitrule", "mcp_app.add_limitrule")
@@ -43,7 +46,14 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
     list_display = ("name", "callers", "tools", "amounts", "state")
     list_display_links = ("name",)
     list_filter = ("who", "what", "mode")
-    search_fields = ("name", "who_value", "what_value")
+    list_select_related = ("user", "group")
+    search_fields = (
+        "name",
+        "who_value",
+        f"user__{get_user_model().USERNAME_FIELD}",
+        "group__name",
+        "what_value",
+    )
     search_help_text = "Name, caller or tool."
     actions = None
 
@@ -64,8 +74,19 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
 
     @admin.display(description="state")
     def state(self, row: LimitRule) -> SafeString:
-        """Return the state of a limit as a badge."""
-        return badge(state_of(row), TONES[state_of(row)])
+        """Return the state of a limit as a badge, with a second one if it limits no call."""
+        shown = badge(state_of(row), TONES[state_of(row)])
+        return format_html("{} {}", shown, badge("no effect", "warn") if vars(row).get("problem") else "")
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Attach the reasons why limits have no effect, which are found together."""
+        changelist: Any = super().get_changelist_instance(request)
+        rows = list(changelist.result_list)
+        reasons = without_effect(rows)
+        for row in rows:
+            vars(row)["problem"] = reasons.get(row.pk, "")
+        changelist.result_list = rows
+        return changelist
 
     def has_reset_permission(self, request: HttpRequest) -> bool:
         """Return True if the user may set what is used of a limit to zero."""
@@ -115,7 +136,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             "state": badge(state_of(row), TONES[state_of(row)]),
             "fills": tables.usage(report.of_rule(rule)),
             "holding": tables.holding(rule, current.holder.rules.rules),
-            "is_unknown": _names_nobody(row, rule.users),
+            "problem": without_effect([row]).get(row.pk, ""),
             "may_change": request.user.has_perms(CHANGE),
             "may_reset": self.has_reset_permission(request),
             "may_remove": self.has_remove_permission(request),
@@ -164,8 +185,3 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             "subjects": [(names[subject], number) for subject, number in found.subjects],
             "holding": tables.holding(rule, current.holder.rules.rules),
         }
-
-
-def _names_nobody(row: LimitRule, users: frozenset[str]) -> bool:
-    """Return True if no user has the name or group of a limit any more."""
-    return row.who in ("user", "member", "group") and row.who_value != "*" and not users

@@ -16,6 +16,8 @@ from mcp_app.models import LimitRule
 class LimitShown(RowSerializer[LimitRule]):
     """A limit on calls."""
 
+    who_value = serializers.CharField(source="who_name", help_text="The current name of a user or group.")
+
     class Meta:
         model = LimitRule
         fields: Any = ("name", *services.FIELDS, "created_at", "updated_at")
@@ -56,7 +58,7 @@ class Usage(InputSerializer):
 
     limit = serializers.CharField()
     measure = serializers.ChoiceField(choices=["rate", "concurrent", "budget"])
-    subject = serializers.CharField(help_text="Such as user:7, key:3, group:analysts or all.")
+    subject = serializers.CharField(help_text="Such as user:7, key:3, group:5 or all.")
     used = serializers.IntegerField(allow_null=True, help_text="null while Redis is unavailable.")
     maximum = serializers.IntegerField()
     resets_at = serializers.DateTimeField(allow_null=True)

@@ -19,7 +19,7 @@ from mcp_app.models import LimitRule
 class LimitViews(ApiViewSet):
     """Limits on calls of tools."""
 
-    queryset = LimitRule.objects.all()
+    queryset = LimitRule.objects.select_related("user", "group")
     serializer_class = LimitShown
     filters = LimitFilter
     lookup_field = "name"

@@ -27,6 +27,7 @@ from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.content.source import listed_mime_type
 from mcp_app.catalogue.sources.lookup import made_here, makers, source_of
 from mcp_app.catalogue.sources.preset.source import PRESET
+from mcp_app.limits.services import follow_tool
 from mcp_app.models import Prompt, Resource, Tool
 from mcp_app.models.catalogue import Row
 
@@ -449,6 +450,8 @@ def _remember(
     )
     if before and after and before.get(key := row.KEY) != after.get(key):
         pending_drafts.follow_name(row)
+        if isinstance(row, Tool):
+            follow_tool(before[key], after[key])
     changed = sorted(name for name in after if before.get(name) != after[name]) if before and after else []
     detail = {"revision": revision, "changed": changed, **author.detail, **({"why": why} if why else {})}
     revisions.audit(actor=actor, action=f"catalogue.{action}", row=row, detail=detail)

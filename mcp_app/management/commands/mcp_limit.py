@@ -67,7 +67,7 @@ class Command(BaseCommand):
         self.stdout.write(_line(row))
 
     def _list(self, options: dict[str, Any]) -> None:
-        for row in LimitRule.objects.all():
+        for row in LimitRule.objects.select_related("user", "group"):
             self.stdout.write(_line(row))
 
     def _remove(self, options: dict[str, Any]) -> None:

@@ -11,10 +11,18 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 
+from mcp_app.auth.api_keys import issue_api_key
+from mcp_app.catalogue.changes.services import save_entry
+from mcp_app.catalogue.sources.http.source import HTTP
+from mcp_app.checks.rows import subjects_of_limits_exist
+from mcp_app.doctor.finding import Level
+from mcp_app.doctor.installation import Installation
+from mcp_app.doctor.toolsets import limiting
 from mcp_app.limits import current, usage
 from mcp_app.limits.rules import BUDGET, Bucket
 from mcp_app.limits.services import delete_rule, reset_rule, save_rule
-from mcp_app.models import AuditEvent, LimitRule, LimitUsage
+from mcp_app.limits.subjects import without_effect
+from mcp_app.models import AuditEvent, LimitRule, LimitUsage, Tool
 
 pytestmark = pytest.mark.django_db
 RATE = {"rate": 5, "rate_period": "minute"}
@@ -98,6 +106,73 @@ def test_member_who_leaves_a_group_is_no_longer_limited(ada: Any) -> None:
     assert not current.buckets_of(key, "search", (), "/mcp")
 
 
+@pytest.mark.parametrize("who", ["user:ada", "member:analysts", "group:analysts"])
+def test_limit_follows_a_rename(who: str, ada: Any) -> None:
+    run("add", "calm", "--who", who, "--budget", "9/month")
+    current.load()
+    principal = f"user:{ada.pk}/key:1"
+    (before,) = current.buckets_of(principal, "search", (), "/mcp")
+    get_user_model().objects.filter(pk=ada.pk).update(username="ada.lovelace")
+    Group.objects.update(name="data team")
+    get_user_model().objects.create_user("ada")
+    Group.objects.create(name="analysts")
+    current.load()
+    (after,) = current.buckets_of(principal, "search", (), "/mcp")
+    assert after.key == before.key
+    renamed = who.replace("ada", "ada.lovelace").replace("analysts", "data team")
+    assert run("list").startswith(f"calm  {renamed}  everything")
+    row = LimitRule.objects.get()
+    save_rule(actor=None, rule=row, budget=8)
+    current.load()
+    (changed,) = current.buckets_of(principal, "search", (), "/mcp")
+    assert (changed.key, changed.rule.budget) == (before.key, 8)
+
+
+def test_limit_follows_a_renamed_tool(django_capture_on_commit_callbacks: Any) -> None:
+    values = {"origin": "http://127.0.0.1:1", "method": "GET", "path": "/"}
+    tool = save_entry(actor=None, kind=Tool, source=HTTP, name="search", request=values)
+    save_rule(actor=None, name="calm", who="installation", what="tool", what_value="search", **RATE)
+    with django_capture_on_commit_callbacks(execute=True):
+        save_entry(actor=None, kind=Tool, source=HTTP, entry=tool, name="find", request=values)
+    assert [each.what_value for each in current.holder.rules.rules] == ["find"]
+
+
+def test_limit_without_effect_is_reported(ada: Any) -> None:
+    key = issue_api_key(user=ada, name="laptop")[0]
+    named = ("user:ada", "member:analysts", "group:analysts", f"key:{key.pk}")
+    for number, who in enumerate(named):
+        run("add", f"who-{number}", "--who", who, "--rate", "5/hour")
+    for number, what in enumerate(("tool:gone", "toolset:gone")):
+        run("add", f"what-{number}", "--who", "installation", "--what", what, "--rate", "5/hour")
+    run("add", "each", "--who", "user:*", "--rate", "5/hour")
+    assert set(without_effect(LimitRule.objects.all()).values()) == {
+        "there is no tool gone", "there is no toolset gone"
+    }  # fmt: skip
+    ada.delete()
+    Group.objects.all().delete()
+    get_user_model().objects.create_user("ada")
+    Group.objects.create(name="analysts")
+    rows = {row.pk: row.name for row in LimitRule.objects.all()}
+    reasons = {rows[pk]: reason for pk, reason in without_effect(LimitRule.objects.all()).items()}
+    assert reasons == {
+        "who-0": "the user ada was deleted",
+        "who-1": "the group analysts was deleted",
+        "who-2": "the group analysts was deleted",
+        "who-3": f"there is no API key {key.pk}",
+        "what-0": "there is no tool gone",
+        "what-1": "there is no toolset gone",
+    }
+    current.load()
+    assert all(not rule.users for rule in current.holder.rules.rules)
+    found = [each.level for each in limiting(Installation())]
+    assert found == [Level.WARNING] * 6
+    assert len(subjects_of_limits_exist(databases=["default"])) == 6
+    orphan = LimitRule.objects.get(name="who-0")
+    assert save_rule(actor=None, rule=orphan, enabled=False).who_value == "ada"
+    with pytest.raises(ValidationError):
+        save_rule(actor=None, rule=orphan, who="user", who_value="nobody")
+
+
 def test_disabled_rule_has_no_effect() -> None:
     save_rule(actor=None, name="off", who="installation", enabled=False, **RATE)
     current.load()
@@ -164,13 +239,14 @@ def test_command_states_why_a_limit_is_refused(arguments: tuple[str, ...]) -> No
     assert not LimitRule.objects.exists()
 
 
-def test_thousand_rules_are_loaded_with_three_queries_and_kept_while_unchanged(
+def test_thousand_rules_are_loaded_with_two_queries_and_kept_while_unchanged(
     ada: Any, django_assert_num_queries: Any
 ) -> None:
-    people = [{"who": "user", "who_value": "ada"}, {"who": "member", "who_value": "analysts"}]
+    analysts = ada.groups.get()
+    people: list[dict[str, Any]] = [{"who": "user", "user": ada}, {"who": "member", "group": analysts}]
     rules = [LimitRule(name=f"rule-{at}", rate=at + 1, **people[at % 2]) for at in range(1_000)]
     LimitRule.objects.bulk_create(rules)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(2):
         current.load()
     first = current.holder.rules
     assert len(current.buckets_of(f"user:{ada.pk}", "search", (), "/mcp")) == 1

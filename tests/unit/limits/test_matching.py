@@ -19,7 +19,7 @@ WHO = (
     ({"who": "user", "who_value": "ada", "users": ANALYSTS}, "user:1", ""),
     ({"who": "user", "who_value": "*"}, "user:1", "user:2"),
     ({"who": "member", "who_value": "analysts", "users": ANALYSTS}, "user:1", ""),
-    ({"who": "group", "who_value": "analysts", "users": ANALYSTS}, "group:analysts", ""),
+    ({"who": "group", "who_value": "analysts", "users": ANALYSTS, "group": "5"}, "group:5", ""),
     ({"who": "key", "who_value": "7"}, "key:7", ""),
     ({"who": "key", "who_value": "*"}, "key:7", ""),
     ({"who": "client", "who_value": "9"}, "", "client:9"),
