@@ -9,6 +9,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -194,6 +195,7 @@ class CredentialShown(RowSerializer[Credential]):
             "rotated_at", "created_at", "updated_at",
         )  # fmt: skip
 
+    @extend_schema_field({"type": "null"})
     def get_secret(self, row: Credential) -> None:
         return None
 

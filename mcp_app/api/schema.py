@@ -26,6 +26,7 @@ from mcp_app.api.openapi import described
 from mcp_app.api.page.reading import by_tag, prose
 from mcp_app.api.permissions import PUBLIC
 from mcp_app.api.problems import MEDIA_TYPE
+from mcp_app.models import ApiDocument, Call, LimitRule
 
 # Incremented if something is removed or its meaning changes.
 VERSION = "1"
@@ -195,6 +196,12 @@ def _document(root: str) -> dict[str, Any]:
         "COMPONENT_SPLIT_REQUEST": False,
         "SCHEMA_COERCE_PATH_PK_SUFFIX": False,
         "SORT_OPERATIONS": True,
+        # Fields of the same name with different choices.
+        "ENUM_NAME_OVERRIDES": {
+            "CallStateEnum": Call.state.field.choices,
+            "DocumentStateEnum": ApiDocument.State.choices,
+            "LimitModeEnum": LimitRule.Mode.choices,
+        },
     }
     patterns = [path(root.lstrip("/"), include("mcp_app.api.urls"))]
     with patched_settings(overrides):

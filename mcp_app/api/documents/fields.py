@@ -212,7 +212,7 @@ class ImportInput(InputSerializer):
     )
 
 
-class ImportedShown(serializers.Serializer[Any]):
+class OperationsImported(serializers.Serializer[Any]):
     """The outcome of an import. An operation that is a tool or a draft already is skipped."""
 
     drafts = serializers.ListField(child=serializers.CharField())
@@ -230,7 +230,7 @@ class PartShown(serializers.Serializer[Any]):
     kept = serializers.BooleanField()
 
 
-class ChangeShown(serializers.Serializer[Any]):
+class OperationChange(serializers.Serializer[Any]):
     """A tool whose operation has changed, or has left the document."""
 
     key = serializers.CharField()
@@ -245,7 +245,7 @@ class PlanShown(serializers.Serializer[Any]):
     """The differences between a document and its tools."""
 
     sha256 = serializers.CharField(help_text="The digest of the compared document.")
-    changes: Any = ChangeShown(many=True)
+    changes: Any = OperationChange(many=True)
     added = serializers.ListField(child=serializers.CharField(), help_text="Keys of new operations.")
     unchanged = serializers.IntegerField()
 

@@ -16,13 +16,13 @@ from mcp_app.api.base import ApiViewSet
 from mcp_app.api.documents.fields import (
     DocumentListed,
     DocumentShown,
-    ImportedShown,
     ImportInput,
     NewDocumentInput,
     NewerInput,
     OperationPage,
     OperationQuery,
     OperationShown,
+    OperationsImported,
     PlanShown,
     UpdatedShown,
     UpdateInput,
@@ -114,7 +114,7 @@ class DocumentViews(ApiViewSet):
             }
         )
 
-    @described(request=ImportInput, responses=ImportedShown)
+    @described(request=ImportInput, responses=OperationsImported)
     @action(detail=True, methods=["post"], url_path="import")
     def select(self, request: Request, name: str) -> Response:
         """Save drafts of tools for operations of an OpenAPI document.
@@ -143,7 +143,7 @@ class DocumentViews(ApiViewSet):
         shown = {"published": done.published, "skipped": done.skipped, "revision": done.revision}
         return Response({"drafts": drafts, **shown})
 
-    @described(request=None, responses=ImportedShown)
+    @described(request=None, responses=OperationsImported)
     @action(detail=True, methods=["post"])
     def publish(self, request: Request, name: str) -> Response:
         """Publish all drafts of new tools and accepted changes of an OpenAPI document.

@@ -64,7 +64,7 @@ class Usage(InputSerializer):
     resets_at = serializers.DateTimeField(allow_null=True)
     refused = serializers.IntegerField(help_text="In the last day, or in the period of a budget.")
     refused_at = serializers.DateTimeField(allow_null=True)
-    mode = serializers.ChoiceField(choices=LimitRule.Mode.values)
+    mode = serializers.ChoiceField(choices=LimitRule.Mode.choices)
 
 
 def usage_of(fill: Fill) -> dict[str, Any]:
