@@ -20,6 +20,10 @@ from mcp_app.egress.wire import Wire
 # Servers often close idle connections after a minute, and some after 15 seconds.
 IDLE_SECONDS: Final = 10.0
 MAX_IDLE: Final = 400
+CLOSE_SECONDS: Final = 1.0
+Task = asyncio.Task[object]
+# Scheme, host and port.
+Origin = tuple[str, str, int]
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -28,15 +32,14 @@ class Kept:
 
     idle: dict[Wire, tuple[Hashable, asyncio.TimerHandle]] = field(default_factory=dict)
     by_key: dict[Hashable, list[Wire]] = field(default_factory=dict)
-    turns: dict[tuple[str, str, int], Turns] = field(default_factory=dict)
-    busy: set[Wire] = field(default_factory=set)
+    turns: dict[Origin, Turns] = field(default_factory=dict)
+    # The task of each exchange. A task with an exchange within another is listed twice.
+    busy: list[Task] = field(default_factory=list)
     end: AsyncGenerator[None] | None = None
     is_closed: bool = False
 
-    async def enter(self, target: Target, policy: Policy, caller: str) -> None:
-        """Wait for a turn at the target's origin. Each turn ends with ``leave``."""
-        if self.is_closed:
-            raise EgressFailed("This process is ending, so nothing was sent.", sent=False)
+    async def enter(self, target: Target, policy: Policy, caller: str) -> Task:
+        """Wait for a turn at the target's origin, and return the current task. ``leave`` ends the turn."""
         origin = (target.scheme, target.host, target.port)
         turns = self.turns.get(origin)
         if turns is None:
@@ -46,14 +49,22 @@ class Kept:
         except asyncio.CancelledError:
             self._forget(origin)
             raise
+        task = asyncio.current_task()
+        if self.is_closed or task is None:
+            turns.release(caller)
+            self._forget(origin)
+            raise EgressFailed("This process is ending, so nothing was sent.", sent=False)
+        self.busy.append(task)
+        return task
 
-    def leave(self, target: Target, caller: str) -> None:
-        """End a turn at the target's origin."""
+    def leave(self, target: Target, caller: str, task: Task) -> None:
+        """End a turn of a task at the target's origin."""
         origin = (target.scheme, target.host, target.port)
+        self.busy.remove(task)
         self.turns[origin].release(caller)
         self._forget(origin)
 
-    def _forget(self, origin: tuple[str, str, int]) -> None:
+    def _forget(self, origin: Origin) -> None:
         turns = self.turns.get(origin)
         if turns is not None and turns.is_idle:
             del self.turns[origin]
@@ -95,10 +106,16 @@ class Kept:
         wire.transport.close()
 
     async def aclose(self) -> None:
-        """Close all connections. Those that are put back later are closed at once."""
+        """Close all connections. Those that are put back later are closed at once.
+
+        Tasks that the end of others started, such as those that end a session, are cancelled.
+        """
         self.is_closed = True
-        for wire in list(self.busy):
-            wire.abort()
+        busy = {*self.busy} - {asyncio.current_task()}
+        for task in busy:
+            task.cancel()
+        if busy:
+            await asyncio.wait(busy, timeout=CLOSE_SECONDS)
         for wire in list(self.idle):
             self._remove(wire)
             wire.abort()

@@ -98,7 +98,7 @@ async def exchange(
     try:
         async with asyncio.timeout(policy.seconds) as limit:
             connections = await kept()
-            await connections.enter(target, policy, caller)
+            task = await connections.enter(target, policy, caller)
             try:
                 key, response, answer = await _answered(
                     connections, request, target, policy, secrets, progress, resolve, tls
@@ -108,7 +108,7 @@ async def exchange(
                 finally:
                     _release(connections, key, response)
             finally:
-                connections.leave(target, caller)
+                connections.leave(target, caller, task)
     except EgressRefused as refusal:
         refusal.sent = progress.sent
         raise
@@ -137,7 +137,6 @@ async def _answered(
     for _ in range(policy.max_redirects + 1 if request.method in _SAFE else 1):
         head = head_of(request, target, policy, secrets, proxy)
         response = await _sent(connections.take(key), dial, request, head, progress)
-        connections.busy.add(response.wire)
         is_last = False
         try:
             answer = Answer(request.method, response, policy)
@@ -156,7 +155,6 @@ async def _answered(
 def _release(connections: Kept, key: Hashable, response: Response) -> None:
     """End an answer, and keep its connection if it can be used again."""
     response.close()
-    connections.busy.discard(response.wire)
     connections.put(key, response.wire)
 
 
@@ -187,6 +185,8 @@ async def send(wire: Wire, request: Request, head: bytes, progress: Progress) ->
     finally:
         if not is_answered:
             response.close()
+            # The answer may have arrived in the moment of a cancellation.
+            wire.abort()
     return response
 
 

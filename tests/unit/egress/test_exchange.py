@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
+import socket
 from ipaddress import ip_network
 from typing import Any
 
@@ -20,6 +22,7 @@ from mcp_app.egress import (
     fetch,
     wire,
 )
+from mcp_app.egress.exchange import Progress, send
 from tests.unit.egress.sites import Heard, KeptSite, Names, always, raw, response, serve, serve_kept
 
 HOME = Names(site_test=[["127.0.0.1"]], other_test=[["127.0.0.1"]])
@@ -395,6 +398,47 @@ def test_connections_close_with_their_event_loop() -> None:
     for _ in range(2):
         site = asyncio.run(once())
         assert site.connections == 1
+
+
+async def test_connection_closes_if_an_answer_arrives_as_its_request_is_cancelled() -> None:
+    requested = asyncio.Event()
+
+    async def silent(_request: Heard, _writer: asyncio.StreamWriter) -> None:
+        requested.set()
+        await asyncio.Event().wait()
+
+    async with serve_kept(silent) as site:
+        loop = asyncio.get_running_loop()
+        _, opened = await loop.create_connection(wire.Wire, "127.0.0.1", site.port)
+        head = wire.request_head("GET", "/", [("Host", "site.test")])
+        sending = asyncio.create_task(send(opened, Request("GET", site.url()), head, Progress()))
+        await requested.wait()
+        opened.data_received(response(b""))
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        assert opened.transport.is_closing()
+
+
+def test_request_that_begins_while_the_event_loop_ends_is_cancelled() -> None:
+    """Tasks that are cancelled at the end start others, for instance to end a session at a server."""
+    begun: list[asyncio.Task[bytes]] = []
+
+    async def first(site: KeptSite) -> None:
+        try:
+            await ask(site, Request("GET", site.url()))
+        finally:
+            begun.append(asyncio.create_task(ask(site, Request("POST", site.url()))))
+
+    async def main(site: KeptSite) -> None:
+        begun.append(asyncio.create_task(first(site)))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+
+    # The system accepts the connections, and nothing answers.
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        asyncio.run(main(KeptSite(listening.getsockname()[1])))
+        assert [task.done() for task in begun] == [True, True]
+        gc.collect()  # An open connection is reported as it is collected.
 
 
 async def test_proxy_receives_requests_for_public_names(settings: Any) -> None:
