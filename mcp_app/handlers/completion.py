@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from mcp_app.handlers.context import Params, RequestContext, Result
+from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.protocol.errors import InternalError, InvalidParams, TooManyRequests
 from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.versions import V2025_06_18
@@ -25,8 +26,10 @@ async def complete(context: RequestContext, params: Params) -> Result:
     _admit(context)
     known = _known_arguments(context.version, params)
     try:
-        async with asyncio.timeout(SECONDS):
-            values, total, has_more = await context.catalogue.complete(ref, name, value, known)
+        asked = Correlation(context.session.id, "", context.request_id, context.principal.key)
+        with correlated(asked):
+            async with asyncio.timeout(SECONDS):
+                values, total, has_more = await context.catalogue.complete(ref, name, value, known)
     except TimeoutError:
         raise InternalError("The completion took too long and was stopped.") from None
     return {"completion": {"values": values, "total": total, "hasMore": has_more}}

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from mcp_app.metrics import tally
+from mcp_app.observability.correlation import principal
 from mcp_app.protocol.client import outgoing
 from mcp_app.protocol.client.answers import Answered, InputRequired
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
@@ -17,6 +18,7 @@ from mcp_app.protocol.client.outgoing import Headers, Peer
 from mcp_app.protocol.client.pages import MAX_BYTES, Pages
 from mcp_app.protocol.errors import MethodNotFound, UnsupportedVersion
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.principal_key import person_of
 from mcp_app.upstreams import health, sessions
 from mcp_app.upstreams.breaker import Breaker
 from mcp_app.upstreams.caller import Caller
@@ -151,23 +153,24 @@ async def _listing(
 async def _guarded(server: UpstreamServer, send: Callable[[], Awaitable[Result]]) -> Result:
     """Send a request unless the server counts as unavailable, and record its outcome."""
     breaker = _breakers.setdefault(server.pk, Breaker())
-    breaker.admit()
-    outcome: UpstreamFault | None = None
+    is_open_attempt = breaker.admit()
     try:
         result = await send()
     except UpstreamFault as fault:
-        outcome = fault
+        is_open_attempt = False
+        breaker.record(fault, person=person_of(principal()))
+        health.report(server, fault)
+        tally.note("upstream_fault", f"{server.name} {fault.kind.value}")
         raise
+    else:
+        is_open_attempt = False
+        breaker.record(None)
+        health.report(server, None)
+        return result
     finally:
-        # Also after a cancellation, which says nothing about the server.
-        breaker.release()
-        if outcome is not None:
-            breaker.record(outcome)
-            health.report(server, outcome)
-            tally.note("upstream_fault", f"{server.name} {outcome.kind.value}")
-    breaker.record(None)
-    health.report(server, None)
-    return result
+        # A cancellation says nothing about the server.
+        if is_open_attempt:
+            breaker.release()
 
 
 async def _in_session(

@@ -233,6 +233,11 @@ async def ask(version: str, tool: str, **answers: Any) -> str:
 def test_questions_pass_between_each_pair_of_revisions(behind: Behind, theirs: str) -> None:
     add(behind, theirs, "greet", "together", "consent", "think", "folders", sampling=True, roots=True)
     asked: list[str] = []
+    prompts: list[str] = []
+
+    def think(params: dict[str, Any]) -> str:
+        prompts.append(params["systemPrompt"])
+        return "Because."
 
     def fill(params: dict[str, Any]) -> dict[str, Any]:
         asked.append(params["message"])
@@ -255,7 +260,8 @@ def test_questions_pass_between_each_pair_of_revisions(behind: Behind, theirs: s
         asked.clear()
         told = asyncio.run(ask(ours, "consent", elicit=agree))
         assert told == ("accept" if min(ours, theirs) >= V2025_11_25 else told), ours
-        assert asyncio.run(ask(ours, "think", sample="Because.")) == "Because.", ours
+        assert asyncio.run(ask(ours, "think", sample=think)) == "Because.", ours
+        assert prompts.pop() == "The server other asks.", ours
         assert asyncio.run(ask(ours, "folders", roots=["file:///a"])) == "file:///a", ours
 
 
@@ -313,6 +319,23 @@ def test_completion_is_asked_at_the_server(behind: Behind, theirs: str) -> None:
             )
 
     assert asyncio.run(run()) == (["Ada"], ["1", "12"])
+
+
+@pytest.mark.requirement("INT-62")
+@pytest.mark.parametrize(("isolation", "opened"), [("session", 2), ("user", 1), ("shared", 1)])
+def test_completions_of_two_clients_share_a_session_only_if_shared(
+    behind: Behind, isolation: str, opened: int
+) -> None:
+    add(behind, V2025_11_25, *CONTENTS, isolation=isolation)
+
+    async def run() -> int:
+        async with Client(stored=True) as one, Client(stored=True) as other:
+            for ours in (one, other, one):
+                await ours.complete({"type": "ref/prompt", "name": "other_welcome"}, "name", "A")
+            return len({kept.peer.session for kept in sessions._kept.values()})
+
+    sessions._kept.clear()
+    assert asyncio.run(run()) == opened
 
 
 def test_links_lead_to_the_resources_of_their_server(behind: Behind) -> None:

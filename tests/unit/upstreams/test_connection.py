@@ -190,7 +190,8 @@ def test_breaker_opens_after_outages_in_a_row_and_lets_one_request_try() -> None
     assert not is_admitted(breaker, FIRST_SECONDS - 0.1)
     assert is_admitted(breaker, FIRST_SECONDS)
     assert not is_admitted(breaker, FIRST_SECONDS)
-    breaker.record(None, FIRST_SECONDS)
+    assert is_admitted(breaker, FIRST_SECONDS * 2), "an attempt that takes long does not stop the next"
+    breaker.record(None, FIRST_SECONDS * 2)
     assert is_admitted(breaker, FIRST_SECONDS)
 
 
@@ -208,6 +209,29 @@ def test_cancelled_try_lets_another_request_try() -> None:
     assert is_admitted(breaker, 1.0)
     breaker.release()
     assert is_admitted(breaker, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("persons", "is_open"),
+    [
+        (["user:1"] * FAILURES * 2, False),
+        ([f"user:{number}" for number in range(FAILURES - 1)] * 2, False),
+        ([f"user:{number}" for number in range(FAILURES)], True),
+        ([""] * FAILURES, True),
+    ],
+)
+def test_timeouts_of_one_person_count_once(persons: list[str], *, is_open: bool) -> None:
+    breaker = Breaker()
+    for person in persons:
+        breaker.record(UpstreamFault(Kind.TIMEOUT, "did not answer in time."), 0.0, person=person)
+    assert is_admitted(breaker, 0.0) != is_open
+
+
+def test_slow_tries_of_one_person_keep_the_breaker_open() -> None:
+    breaker = Breaker(outages=FAILURES, slow={"user:1"})
+    assert is_admitted(breaker, 1.0)
+    breaker.record(UpstreamFault(Kind.TIMEOUT, ""), 1.0, person="user:1")
+    assert not is_admitted(breaker, 1.0)
 
 
 @pytest.mark.requirement("INT-70")

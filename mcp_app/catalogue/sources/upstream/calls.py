@@ -13,14 +13,13 @@ from mcp_app.catalogue.sources.upstream.conversation import Conversation
 from mcp_app.catalogue.sources.upstream.kinds import PROMPTS
 from mcp_app.catalogue.sources.upstream.known import KnownUpstream, known
 from mcp_app.catalogue.sources.upstream.plan import UpstreamPlan
-from mcp_app.catalogue.sources.upstream.session_keys import capabilities
+from mcp_app.catalogue.sources.upstream.session_keys import capabilities, completing
 from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.client.faults import UpstreamFault
 from mcp_app.protocol.client.outgoing import Headers
 from mcp_app.protocol.errors import McpError, MissingCapability, ResourceNotFound
 from mcp_app.protocol.http.param_headers import ParamHeader, sent
 from mcp_app.upstreams import client
-from mcp_app.upstreams.caller import Caller
 
 COMPLETION_SECONDS: Final = 5.0
 
@@ -75,10 +74,7 @@ async def fetched(plan: UpstreamPlan, uri: str, context: Any) -> list[dict[str, 
 
 
 async def completed(plan: UpstreamPlan, argument: str, value: str, others: Mapping[str, str]) -> list[str]:
-    """Return values that begin an argument of a prompt or template, or [] if the server has none.
-
-    All clients share a session for this, because a completion belongs to no call.
-    """
+    """Return values that begin an argument of a prompt or template, or [] if the server has none."""
     kind = {"type": "ref/prompt", "name": plan.item}
     ref = kind if plan.kind is PROMPTS else {"type": "ref/resource", "uri": plan.item}
     params: dict[str, Any] = {"ref": ref, "argument": {"name": argument, "value": value}}
@@ -87,7 +83,7 @@ async def completed(plan: UpstreamPlan, argument: str, value: str, others: Mappi
     try:
         found = await _allowed(plan)
         return results.values(
-            await client.completion(found.server, Caller("completion"), params, COMPLETION_SECONDS)
+            await client.completion(found.server, completing(found), params, COMPLETION_SECONDS)
         )
     except (ToolError, UpstreamFault) as error:
         log.info("The server %s completed nothing: %s", plan.upstream, error)

@@ -160,10 +160,16 @@ class Conversation:
         """Return the params of a question with the name of the server that asks."""
         if method not in (_ASKED_BY[name] for name in self._caller.capabilities):
             raise ValueError(f"{method[:100]} is not relayed for this server.")
-        if method != "elicitation/create":
-            # To the client, this server and all servers behind it are one, so they would share their context.
-            return {key: value for key, value in params.items() if key != "includeContext"}
         name, found = self._found.server.name, dict(params)
+        if method == "sampling/createMessage":
+            # To the client, this server and all servers behind it are one, so they would share their context.
+            found.pop("includeContext", None)
+            # Of a request for the model, clients show the system prompt and the messages.
+            theirs = found.get("systemPrompt")
+            told = f"The server {name} asks."
+            found["systemPrompt"] = f"{told}\n\n{theirs}" if isinstance(theirs, str) and theirs else told
+        if method != "elicitation/create":
+            return found
         if isinstance(params.get("message"), str):
             found["message"] = f"{name} asks: {params['message']}"
         if params.get("mode") == "url":

@@ -6,7 +6,9 @@ from typing import Any
 
 from mcp_app.catalogue.sources.upstream.known import KnownUpstream
 from mcp_app.models import Upstream
+from mcp_app.observability import correlation
 from mcp_app.protocol.capabilities import ClientCapabilities
+from mcp_app.protocol.principal_key import person_of
 from mcp_app.protocol.versions import is_modern
 from mcp_app.upstreams.caller import Caller
 
@@ -14,6 +16,17 @@ from mcp_app.upstreams.caller import Caller
 def caller_of(found: KnownUpstream, context: Any) -> Caller:
     """Return the caller for the client of a call. Different clients never share a session by chance."""
     return Caller(_key(found.isolation, context), capabilities(found, context.client.capabilities))
+
+
+def completing(found: KnownUpstream) -> Caller:
+    """Return the caller for a completion, which belongs to no call, by the request of this task."""
+    asked = correlation.CURRENT.get() or correlation.Correlation()
+    if found.isolation == Upstream.Isolation.SHARED:
+        return Caller("shared")
+    if found.isolation == Upstream.Isolation.SESSION and asked.session:
+        return Caller(Caller.key_of(asked.session))
+    person = asked.principal if found.isolation == Upstream.Isolation.SESSION else person_of(asked.principal)
+    return Caller(f"completion:{person}")
 
 
 def capabilities(found: KnownUpstream, client: ClientCapabilities) -> dict[str, Any]:
