@@ -90,6 +90,8 @@ class RequestContext(CallerContext):
     trace_fields: Mapping[str, str] | None = None
     # The row of the idempotency key of ``tools/call``, or None.
     place: int | None = None
+    # True if the limits have counted the call before its idempotency key was stored.
+    counted: bool = False
 
     @property
     def version(self) -> str:

@@ -110,6 +110,7 @@ async def create(
                 meta=carried(meta, telemetry.context),
                 task_seconds=_ttl(context, params),
                 inputs=Inputs(),
+                counted=context.counted,
                 place=context.place,
             )
         )

@@ -42,6 +42,11 @@ LOST: Final = (
 NOT_RUN: Final = "The first request with this idempotency key did not run: repeat this request."
 
 
+async def is_known(context: RequestContext, key: str) -> bool:
+    """Return True if a request with the key came before. Raise Unavailable."""
+    return await _stored(rows.exists, context.principal.key, key)
+
+
 async def reserve(
     context: RequestContext, entry: ToolEntry, given: Params, params: Params, key: str
 ) -> Place:

@@ -64,7 +64,14 @@ async def create(
     progress_token(meta)
     if entry.asks_first is not None:
         path = context.catalogue.server.path
-        asking = Inline.of(entry, context.principal, services.calls.shares, path=path, may_wait=True)
+        asking = Inline.of(
+            entry,
+            context.principal,
+            services.calls.shares,
+            path=path,
+            may_wait=True,
+            counted=context.counted,
+        )
         if asking.ticket is not None and (asked := context.inputs(params)) is not None:
             asking.ticket.round = asked.round
         await services.background.gate.admit_inline(asking)
@@ -140,7 +147,7 @@ def _new_task(
         meta={**meta, **OPERATOR},
         task_seconds=context.services.settings.task_ttl_seconds,
         inputs=inputs,
-        counted=counted,
+        counted=counted or context.counted,
         place=context.place,
     )
 

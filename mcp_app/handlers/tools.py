@@ -24,6 +24,7 @@ from mcp_app.handlers.context import (
     request_meta,
 )
 from mcp_app.handlers.lists import page
+from mcp_app.limits.limiter import Ticket
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.messages import idempotency
@@ -160,11 +161,17 @@ async def _call_once(
 ) -> Result:
     """Start the call of a new idempotency key, or answer with the call that the key has started before."""
     key = idempotency.key_of(request_meta(params))
+    limiter, ticket = context.services.background.gate.limiter, None
     try:
+        if (entry.calls_per_minute or rules.active) and not await keyed.is_known(context, key):
+            # The limits come first, so that a limited caller causes no writes to the database.
+            ticket, context.counted = await _count(context, params, entry), True
         place = await keyed.reserve(context, entry, given, params, key)
         if not place.is_new:
+            await limiter.give_back(ticket)
             return await keyed.repeat(context, params, entry, place)
     except McpError as refusal:
+        await limiter.give_back(ticket)
         return _refusal_result(context, params, refusal)
     context.place = place.id
     try:
@@ -172,10 +179,22 @@ async def _call_once(
         answer = await started if isinstance(started, Awaitable) else started
     except McpError:
         await keyed.release(place)
+        await limiter.give_back(ticket)
         raise
     if code_in(answer):
         await keyed.release(place)
+        await limiter.give_back(ticket)
     return answer
+
+
+async def _count(context: RequestContext, params: Params, entry: ToolEntry) -> Ticket | None:
+    """Count a call in its limits, except among concurrent calls. Raise McpError if one is reached."""
+    path = context.catalogue.server.path
+    call = Inline.of(entry, context.principal, context.services.calls.shares, path=path, may_wait=True)
+    if call.ticket is not None and (inputs := context.inputs(params)) is not None:
+        call.ticket.round = inputs.round
+    await context.services.background.gate.count(call)
+    return call.ticket
 
 
 async def _queue(
@@ -200,7 +219,12 @@ async def _run_admitted(
     gate, seconds = context.services.background.gate, _seconds(context, entry)
     path = context.catalogue.server.path
     call = Inline.of(
-        entry, context.principal, context.services.calls.shares, path=path, seconds=seconds + LATE_SECONDS
+        entry,
+        context.principal,
+        context.services.calls.shares,
+        path=path,
+        seconds=seconds + LATE_SECONDS,
+        counted=context.counted,
     )
     if call.ticket is not None and (inputs := context.inputs(params)) is not None:
         call.ticket.round = inputs.round
@@ -239,6 +263,7 @@ async def _accept(
                 # The worker continues the trace (META-09).
                 meta=carried(meta, telemetry.context),
                 inputs=inputs,
+                counted=context.counted,
                 place=context.place,
             ),
             inputs,

@@ -13,7 +13,7 @@ from django.db import DatabaseError
 
 from mcp_app import conf
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.definitions.tool_limits import ToolLimits
+from mcp_app.catalogue.definitions.tool_limits import NO_LIMITS, ToolLimits
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.conf import Settings
 from mcp_app.database.queries import aquery_soon
@@ -100,11 +100,19 @@ class Inline:
         path: str,
         may_wait: bool = False,
         seconds: float = 0.0,
+        counted: bool = False,
     ) -> Inline:
-        """Return the inline call of a tool by a principal. It ends after ``seconds`` at the latest."""
+        """Return the inline call of a tool by a principal. It ends after ``seconds`` at the latest.
+
+        ``counted`` is True if ``CallGate.count`` has counted the call.
+        """
         minutes = entry.approval_minutes if entry.needs_approval else None
-        marks = entry, minutes, entry.four_eyes
-        ticket = ticket_for(principal.key, entry, path, seconds=seconds, concurrent=not may_wait)
+        marks = NO_LIMITS if counted else entry, minutes, entry.four_eyes
+        ticket = None
+        if not (counted and may_wait):
+            ticket = ticket_for(
+                principal.key, entry, path, seconds=seconds, concurrent=not may_wait, counted=counted
+            )
         return cls(principal.key, principal.user_id, entry.name, *marks, running, may_wait, ticket)
 
 
@@ -112,12 +120,14 @@ class Check(ABC):
     """A check in a web process.
 
     ``concerns`` returns a false value for calls that the check always admits. ``limit`` is the name of the
-    field of ``ToolLimits`` that enables the check for inline calls, or "".
+    field of ``ToolLimits`` that enables the check for inline calls, or "". A check that ``counts`` calls of
+    a period can run before the others.
     """
 
     limit: ClassVar = ""
     of_queued: ClassVar = True
     of_inline: ClassVar = True
+    counts: ClassVar = False
     concerns: ClassVar[attrgetter[Any]] = attrgetter("principal")
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
@@ -139,6 +149,7 @@ class CallsPerPeriod(Check):
     A subclass sets the name of its limit, and its period in seconds and in words.
     """
 
+    counts = True
     seconds: ClassVar[int]
     period: ClassVar[str]
 
@@ -283,6 +294,7 @@ class ApprovalRequired(Check):
 class LimitRules(Check):
     """The limits that administrators set by rules. They count last, so that they count no refused call."""
 
+    counts = True
     concerns = attrgetter("ticket")
 
     def __init__(self, streams: Streams, settings: Settings) -> None:

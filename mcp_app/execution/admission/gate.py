@@ -31,11 +31,18 @@ class CallGate:
         every = tuple(kind(streams, settings) for kind in ORDER)
         self.queued = tuple(check for check in every if check.of_queued)
         self._inline = tuple(check for check in every if check.of_inline)
+        self._counting = tuple(check for check in every if check.counts)
         self.limiter = next(check.limiter for check in every if isinstance(check, LimitRules))
 
     async def admit_inline(self, call: Inline) -> None:
         """Admit a call that runs in this process. Raise McpError if a check refuses it."""
         for check in self._inline:
+            if check.concerns(call):
+                await check.soon(call)
+
+    async def count(self, call: Inline) -> None:
+        """Count a call before anything is stored for it. Raise McpError if a limit is reached."""
+        for check in self._counting:
             if check.concerns(call):
                 await check.soon(call)
 

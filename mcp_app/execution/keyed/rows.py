@@ -41,6 +41,12 @@ class Place:
     is_lost: bool = False
 
 
+def exists(principal: str, key: str) -> bool:
+    """Return True if a key is in use."""
+    name = hashlib.sha256(key.encode()).hexdigest()
+    return KeyedCall.objects.filter(principal=principal, key=name, expires_at__gt=clock.now()).exists()
+
+
 def reserve(principal: str, key: str, digest: str, seconds: float) -> Place:
     """Return the row of a key, and create it for a call of at most ``seconds`` if there is none.
 

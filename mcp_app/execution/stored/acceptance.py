@@ -42,7 +42,7 @@ def new_call(
     """Build a call of a tool with checked ``arguments``, under the tool's current limits and approval rule.
 
     An approval given in an earlier run stays valid as long as the work is the same. ``counted`` is True if
-    the limits counted the call before it asked its client, so that it is not counted twice.
+    the limits counted the call before it asked its client, or before its idempotency key was stored.
     """
     whole = {**arguments, **entry.fixed_arguments}
     approval = "" if inputs is None else inputs.approved

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from io import StringIO
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -15,6 +17,7 @@ from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.changes.services import save_entry
 from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.checks.rows import subjects_of_limits_exist
+from mcp_app.database import clock
 from mcp_app.doctor.finding import Level
 from mcp_app.doctor.installation import Installation
 from mcp_app.doctor.toolsets import limiting
@@ -126,6 +129,27 @@ def test_limit_follows_a_rename(who: str, ada: Any) -> None:
     current.load()
     (changed,) = current.buckets_of(principal, "search", (), "/mcp")
     assert (changed.key, changed.rule.budget) == (before.key, 8)
+
+
+def test_migration_stores_the_users_and_groups_of_limits(ada: Any) -> None:
+    named = {
+        "ada": ("user", "ada"),
+        "each": ("user", "*"),
+        "gone": ("user", "eve"),
+        "team": ("group", "analysts"),
+    }
+    for name, (who, value) in named.items():
+        LimitRule.objects.create(name=name, who=who, who_value=value, budget=9)
+    start = clock.utcnow()
+    team = LimitRule.objects.get(name="team")
+    LimitUsage.objects.create(
+        rule=team, subject="group:analysts", measure=BUDGET, period_start=start, units=4
+    )
+    import_module("mcp_app.migrations.0068_users_and_groups_of_limits").store_users_and_groups(apps, None)
+    assert [row.name for row in LimitRule.objects.all() if row.is_orphaned] == ["gone"]
+    assert LimitRule.objects.get(name="ada").user == ada
+    team.refresh_from_db()
+    assert usage.spent(Bucket(current.rule_of(team), BUDGET, f"group:{team.group_id}"), start) == 4
 
 
 def test_limit_follows_a_renamed_tool(django_capture_on_commit_callbacks: Any) -> None:

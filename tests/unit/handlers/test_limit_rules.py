@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from django.db.models.signals import post_save
 
 from mcp_app import Context
 from mcp_app.execution.questions.inputs import FREE_ROUNDS
@@ -12,6 +14,7 @@ from mcp_app.limits import current, usage
 from mcp_app.limits.rules import BUDGET, CONCURRENT, RATE, Bucket, Rule
 from mcp_app.models import Call
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.idempotency import MEMBER
 from mcp_app.protocol.refusals import LIMIT_META, META, Code
 from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.session import HTTP_SSE
@@ -99,6 +102,30 @@ async def test_long_wait_is_told_to_the_model(version: str, streams: Streams) ->
     told = refused["_meta"][LIMIT_META]
     assert (told["limit"], told["scope"]) == ("scarce", "user tool:work")
     assert told["retryAfter"] > 60
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("own", [None, 1], ids=["rule", "calls per minute of the tool"])
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_limited_call_with_a_key_writes_nothing(
+    version: str, own: int | None, streams: Streams
+) -> None:
+    limit(*([] if own else [rule("scarce", **EACH, budget=1)]))
+    offer(tools=[tool_entry(work, calls_per_minute=own), tool_entry(hang)])
+    written: list[str] = []
+
+    def note(sender: type[Any], **_: Any) -> None:
+        written.append(sender.__name__)
+
+    rounds = call(Desk(streams), "work", version=version)
+    post_save.connect(note)
+    try:
+        for key, stored in (("first", True), ("first", True), ("second", False), ("first", True)):
+            answer = await rounds.go(_meta={MEMBER: key})
+            assert bool(answer.get("isError")) is not stored, key
+    finally:
+        post_save.disconnect(note)
+    assert written == ["KeyedCall"]
 
 
 async def test_each_call_of_a_batch_is_counted(streams: Streams) -> None:
