@@ -46,7 +46,12 @@ def _in_child() -> None:
     _changed, _working = threading.Condition(), 0
 
 
-os.register_at_fork(before=_before, after_in_parent=_changed.release, after_in_child=_in_child)
+def _in_parent() -> None:
+    # The condition of this process, which may itself be a forked child.
+    _changed.release()
+
+
+os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 
 
 def close_in_children(listening: Iterable[socket]) -> None:

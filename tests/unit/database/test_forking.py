@@ -69,3 +69,17 @@ def test_undivided_work_runs_concurrently() -> None:
     for thread in threads:
         thread.join()
     assert not together.broken
+
+
+def test_threads_of_a_forked_process_work_after_its_own_fork() -> None:
+    if (pid := os.fork()) == 0:
+        forked()
+        done = threading.Event()
+
+        def work() -> None:
+            with undivided():
+                done.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        os._exit(7 if done.wait(10) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
