@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import subprocess
 import sys
 import threading
 from contextlib import suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests import wire
+from tests.servers.warm import Installation
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 30.0
@@ -23,15 +22,8 @@ COMMAND = (sys.executable, "-m", "tests.servers.live_stdio")
 class Child:
     """One stdio server and its hand-written client. Every line of the output must be JSON."""
 
-    def __init__(self, environment: dict[str, str], *arguments: str, counted: bool = False) -> None:
-        self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=ROOT,
-            env={**environment, **wire.environment()},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+    def __init__(self, installation: Installation, *arguments: str, counted: bool = False) -> None:
+        self.process = installation.open("tests.servers.live_stdio", *arguments)
         self.counted = counted
         self.errors: list[str] = []
         self.received: list[Any] = []

@@ -79,7 +79,7 @@ class Stdio:
     """A stdio child process beside the installation, of any era."""
 
     def __init__(self, live: LiveServer, version: str) -> None:
-        self.child = Child(live.environment)
+        self.child = Child(live.installation)
         self.modern = version == VERSION
         self.next_id = 0
         if not self.modern:

@@ -90,7 +90,7 @@ def test_exception_ends_its_own_call_only(cluster: Cluster, session: Mcp) -> Non
 
 def test_stdio_server_survives_exceptions_of_code(cluster: Cluster) -> None:
     ways = [way for way in TOOLS if "worker" not in way]
-    with Child(cluster.environment) as child:
+    with Child(cluster.installation) as child:
         child.initialize()
         for kind in KINDS:
             for way in ways:

@@ -93,6 +93,7 @@ def _digest(root: Path, settings: str) -> str:
     return digest.hexdigest()[:32]
 
 
+@lru_cache(maxsize=2)
 def sources(root: Path) -> str:
     """Return a digest of a checkout's source code."""
     digest = hashlib.sha256(repr((sys.executable, sys.version)).encode())

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import redis
 
 from mcpsite.redis_server import RedisServer
 from tests import wire
 from tests.bounds import SLACK
 from tests.clients.raw_http import Mcp, RawClient
 from tests.samples.migrated import kept, migrated, sources
-from tests.servers.live_shell import Shell
 from tests.servers.live_worker import WorkerProcess
+from tests.servers.warm import LOADED_WITH, Installation, Installations, Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 START_SECONDS = 40.0
@@ -46,12 +45,6 @@ def eventually(condition: Callable[[], object], seconds: float = 10.0, what: str
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {seconds:g} s")
         time.sleep(0.02)
-
-
-def _dies_with_us() -> None:
-    """Terminate the child when this process dies, even by SIGKILL (Linux)."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
 
 
 def resident_bytes(pid: int) -> int:
@@ -81,26 +74,6 @@ def _listener() -> socket.socket:
     return made
 
 
-@lru_cache(maxsize=8)
-def _prepared_database(root: Path, settings: str, env: tuple[tuple[str, str], ...]) -> bytes:
-    """Return an SQLite database that is migrated and has the code's catalogue.
-
-    Created once for all processes.
-    """
-    decisive = repr((sources(root), settings, env))
-    name = hashlib.sha256(decisive.encode()).hexdigest()[:32]
-    return kept(root, name, lambda: _prepare(root, settings, dict(env)))
-
-
-def _prepare(root: Path, settings: str, env: dict[str, str]) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="mcp-prepare-") as folder:
-        environment = _environment(settings, Path(folder), env)
-        database = Path(folder) / "db.sqlite3"
-        database.write_bytes(migrated(root, settings))
-        _manage(root, environment, "prepare")
-        return database.read_bytes()
-
-
 def _environment(settings: str, data: Path, more: dict[str, str]) -> dict[str, str]:
     """Return an environment of the named variables only.
 
@@ -115,24 +88,17 @@ def _environment(settings: str, data: Path, more: dict[str, str]) -> dict[str, s
         "HOST": "127.0.0.1",
         "SECRET_KEY": "live-servers-of-the-tests-sign-with-this-key",
         "PYTHONUNBUFFERED": "1",
+        **LOADED_WITH,
         **more,
     }
 
 
-def _manage(root: Path, environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        check=False,
-        cwd=root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    if done.returncode:
-        output = f"{done.stdout[-1000:]}\n{done.stderr[-3000:]}"
-        raise LiveServerError(f"manage.py {' '.join(arguments)}: {output}")
-    return done.stdout
+def _output(what: str, ended: tuple[int, str, str]) -> str:
+    """Return the output of a program. Raise LiveServerError unless it succeeded."""
+    status, output, errors = ended
+    if status:
+        raise LiveServerError(f"exit status {status} of {what}: {output[-1000:]}\n{errors[-3000:]}")
+    return output
 
 
 @dataclass
@@ -142,8 +108,8 @@ class WebProcess:
     number: int
     own: socket.socket
     log: Path
-    root: Path = ROOT
-    child: subprocess.Popen[bytes] | None = None
+    installations: Installations
+    child: Program | None = None
 
     @property
     def port(self) -> int:
@@ -165,18 +131,9 @@ class WebProcess:
         return resident_bytes(self.pid)
 
     def start(self, shared: socket.socket, environment: dict[str, str]) -> None:
-        numbers = str(shared.fileno()), str(self.own.fileno())
-        command = [sys.executable, "-m", "tests.servers.live_web", *numbers]
         with self.log.open("ab") as log:
-            self.child = subprocess.Popen(
-                command,
-                cwd=self.root,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                preexec_fn=_dies_with_us,
-                pass_fds=(shared.fileno(), self.own.fileno()),
+            self.child = self.installations.of(environment).start(
+                "tests.servers.live_web", output=log.fileno(), sockets=(shared, self.own)
             )
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
@@ -217,10 +174,10 @@ class LiveServer:
     root: Path = ROOT
     processes: list[WebProcess] = field(default_factory=list, init=False)
     worker_processes: list[WorkerProcess] = field(default_factory=list, init=False)
-    _shell: Shell | None = field(default=None, init=False)
 
     def start(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="mcp-live-"))
+        self.installations = Installations(self.root)
         try:
             self._start()
         except BaseException:
@@ -243,21 +200,37 @@ class LiveServer:
         if "DATABASE_URL" in self.env:
             self.manage("prepare")
         else:
-            prepared = _prepared_database(self.root, self.settings, tuple(sorted(self.env.items())))
-            (data / "db.sqlite3").write_bytes(prepared)
+            (data / "db.sqlite3").write_bytes(self._prepared_database(data))
         for number in range(self.web_processes):
-            process = WebProcess(number, _listener(), self.folder / f"web-{number + 1}.log", self.root)
+            log = self.folder / f"web-{number + 1}.log"
+            process = WebProcess(number, _listener(), log, self.installations)
             self.processes.append(process)
             process.start(self.shared, self.environment)
         for number in range(self.workers if self.worker else 0):
             log = self.folder / f"worker-{number + 1}.log"
-            worker = WorkerProcess(number, log, self.concurrency, self.root)
+            worker = WorkerProcess(number, log, self.installations, self.concurrency)
             self.worker_processes.append(worker)
             worker.start(self.environment)
         for process in self.processes:
             self.wait_until_healthy(process)
         if self.worker:
             self.wait_until_ready()
+
+    def _prepared_database(self, data: Path) -> bytes:
+        """Return an SQLite database that is migrated and has the code's catalogue.
+
+        Created once for all processes.
+        """
+        decisive = repr((sources(self.root), self.settings, sorted(self.env.items())))
+        name = hashlib.sha256(decisive.encode()).hexdigest()[:32]
+        return kept(self.root, name, lambda: self._prepare(data / "db.sqlite3"))
+
+    def _prepare(self, database: Path) -> bytes:
+        database.write_bytes(migrated(self.root, self.settings))
+        self.manage("prepare")
+        with redis.Redis.from_url(self.redis.url, protocol=2) as client:
+            client.flushall()
+        return database.read_bytes()
 
     def run_environment(self) -> dict[str, str]:
         """Return variables for the processes of this run only, for subclasses.
@@ -297,6 +270,11 @@ class LiveServer:
         raise LiveServerError(f"web process {process.number + 1} is not healthy:\n{self.logs()[-5000:]}")
 
     @property
+    def installation(self) -> Installation:
+        """The loaded installation, which forks further programs."""
+        return self.installations.of(self.environment)
+
+    @property
     def port(self) -> int:
         port: int = self.shared.getsockname()[1]
         return port
@@ -324,17 +302,12 @@ class LiveServer:
         return Mcp.at(self.port if process is None else self.ports[process], token=token)
 
     def manage(self, *arguments: str) -> str:
-        """Run a management command of this installation in a new process and return its output."""
-        return _manage(self.root, self.environment, *arguments)
+        """Run a management command of this installation in its own process and return its output."""
+        return _output(f"manage.py {' '.join(arguments)}", self.installation.run("manage.py", *arguments))
 
     def shell(self, code: str) -> str:
         """Run Python code inside this installation's Django in a new process (as the admin or cron would)."""
-        if self._shell is None:
-            self._shell = Shell(self.root, self.environment)
-        status, output, errors = self._shell.run(code)
-        if status:
-            raise LiveServerError(f"exit status {status}: {output[-1000:]}\n{errors[-3000:]}")
-        return output
+        return _output("the code", self.installation.run_code(code))
 
     def restart(self, number: int, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop one web process and start it again on the same ports."""
@@ -379,8 +352,6 @@ class LiveServer:
         ]
 
     def stop(self) -> None:
-        if self._shell is not None:
-            self._shell.close()
         for worker in self.worker_processes:
             worker.stop()
         for process in self.processes:
@@ -390,6 +361,7 @@ class LiveServer:
             self.redis.stop()
         if hasattr(self, "shared"):
             self.shared.close()
+        self.installations.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:

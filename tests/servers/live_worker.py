@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.servers.warm import Installations, Program
+
 STOP_SECONDS = 20.0
-
-
-def _own_group_dies_with_us() -> None:
-    """Create a process group so that all of it can be signalled.
-
-    It dies with this process, even by SIGKILL.
-    """
-    os.setsid()
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
 
 
 def _ended(process: psutil.Process) -> bool:
@@ -38,9 +27,9 @@ class WorkerProcess:
 
     number: int
     log: Path
+    installations: Installations
     concurrency: int = 2
-    root: Path = ROOT
-    child: subprocess.Popen[bytes] | None = None
+    child: Program | None = None
 
     @property
     def pid(self) -> int:
@@ -74,20 +63,14 @@ class WorkerProcess:
         return found
 
     def start(self, environment: dict[str, str]) -> None:
-        command = [
-            *(sys.executable, "-m", "celery", "--quiet", "-A", "mcpsite", "worker"),
+        arguments = (
+            *("--quiet", "-A", "mcpsite", "worker"),
             *("--concurrency", str(self.concurrency), "--hostname", f"worker-{self.number}@%h"),
             *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
-        ]
+        )
         with self.log.open("ab") as log:
-            self.child = subprocess.Popen(
-                command,
-                cwd=self.root,
-                env={**environment, "REMAP_SIGTERM": "SIGQUIT"},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                preexec_fn=_own_group_dies_with_us,
+            self.child = self.installations.of(environment).start(
+                "celery", *arguments, output=log.fileno(), own_group=True
             )
 
     def signal_group(self, how: signal.Signals) -> None:

@@ -122,7 +122,7 @@ def test_key_works_over_the_other_transports(
         "_meta": {MEMBER: nonce},
     }
     if transport == "stdio":
-        with Child(live.environment) as child:
+        with Child(live.installation) as child:
             child.initialize()
             found = [text_of(child.call(number, "tools/call", params)) for number in (1, 2)]
             child.end()

@@ -35,7 +35,7 @@ def send(request: pytest.FixtureRequest, live: Installation, open_session: OpenS
 
             yield over_sse
     elif request.param == "stdio":
-        with Child(live.environment) as child:
+        with Child(live.installation) as child:
             child.initialize()
             yield lambda params: child.call(1, "tools/call", params)
             child.end()

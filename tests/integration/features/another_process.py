@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 import traceback
 from typing import Any
 
-from tests.servers.live import ROOT
+from tests.servers.live import LiveServer
 
 
 class AnotherProcess:
     """A process that runs Python code inside the Django of a LiveServer, for many runs."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.features.another_process"],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, server: LiveServer) -> None:
+        self._process = server.installation.open("tests.integration.features.another_process")
 
     def run(self, code: str, **values: Any) -> Any:
         """Run ``code`` with these JSON values as names; return its variable ``result``."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"code": textwrap.dedent(code), "values": values}) + "\n")
+        request = {"code": textwrap.dedent(code), "values": values}
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
         if "error" in answer:
@@ -39,13 +32,10 @@ class AnotherProcess:
 
     def close(self) -> None:
         """End the process."""
-        self._process.communicate(timeout=15)
+        self._process.communicate(15)
 
 
 def _serve() -> None:
-    import django
-
-    django.setup()
     from mcp_app.catalogue.changes import services
     from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 

@@ -88,7 +88,7 @@ def tight() -> Iterator[LiveServer]:
 @pytest.fixture(scope="package")
 def operator(server: LiveServer) -> Iterator[AnotherProcess]:
     """Start a third process of the same installation."""
-    made = AnotherProcess(server.environment)
+    made = AnotherProcess(server)
     yield made
     made.close()
 
@@ -103,7 +103,7 @@ def keys(operator: AnotherProcess) -> dict[str, str]:
 @pytest.fixture(scope="package")
 def tight_keys(tight: LiveServer) -> dict[str, str]:
     """Return ``keys`` for the installation with small limits."""
-    made = AnotherProcess(tight.environment)
+    made = AnotherProcess(tight)
     found: dict[str, str] = made.run(KEYS)
     made.close()
     return found

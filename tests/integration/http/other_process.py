@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import traceback
 from types import TracebackType
 from typing import Any, Self
 
-from tests.servers.live import ROOT, LiveServer
+from tests.servers.live import LiveServer
 
 PRELUDE = """
 import time
@@ -26,16 +25,14 @@ class OtherProcess:
     """A process that runs Python code inside the installation; one start serves many runs."""
 
     def __init__(self, server: LiveServer) -> None:
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.http.other_process"],
-            cwd=ROOT, env=server.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        self._child = server.installation.open("tests.integration.http.other_process")
 
     def run(self, code: str, **names: Any) -> Any:
         """Run ``code`` with these names and return the JSON value of its variable ``result``."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        print(json.dumps({"code": code, "names": names}), file=self._child.stdin, flush=True)
+        self._child.stdin.write(json.dumps({"code": code, "names": names}).encode() + b"\n")
+        self._child.stdin.flush()
         answer = json.loads(self._child.stdout.readline())
         if "fault" in answer:
             raise AssertionError(answer["fault"])
@@ -60,11 +57,7 @@ class OtherProcess:
         return float(self.run(f"{code}; result = time.time()", tool=tool, on=on))
 
     def close(self) -> None:
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._child.stdin.close()
-        self._child.wait(10)
-        self._child.stdout.close()
+        self._child.communicate(10)
 
     def __enter__(self) -> Self:
         return self
@@ -77,9 +70,6 @@ class OtherProcess:
 
 def main() -> None:
     """Serve runs, one line each, until the input ends."""
-    import django
-
-    django.setup()
     known: dict[str, Any] = {}
     exec(PRELUDE, known)
     for line in sys.stdin:

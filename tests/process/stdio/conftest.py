@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
+from tests import wire
 from tests.clients.stdio_child import ROOT
 from tests.samples.migrated import migrated
 from tests.servers.live import LiveServer
+from tests.servers.warm import Installation
 
 
 @pytest.fixture(scope="package")
@@ -23,11 +24,13 @@ def live() -> Iterator[LiveServer]:
 
 
 @pytest.fixture(scope="package")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a stopped installation: no Redis, no worker."""
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Return a stopped installation: no Redis, no worker."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
     folder = tmp_path_factory.mktemp("alone")
-    found = {**kept, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}
+    named = {"DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}
     (folder / "db.sqlite3").write_bytes(migrated(ROOT, "tests.interop.settings"))
-    subprocess.run([sys.executable, "manage.py", "prepare"], cwd=ROOT, env=found, check=True)
-    return found
+    with closing(Installation(ROOT, {**kept, **named, **wire.environment()})) as found:
+        status, _, errors = found.run("manage.py", "prepare")
+        assert status == 0, errors
+        yield found

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.clients.stdio_child import Child
+from tests.servers.warm import Installation
 
 pytestmark = pytest.mark.process
 
 
 @pytest.mark.requirement("DLG-000-01", "DLG-000-03", "DLG-000-05", "DLG-000-11", "DLG-001-01")
-def test_early_client_is_understood_from_its_first_line(alone: dict[str, str]) -> None:
+def test_early_client_is_understood_from_its_first_line(alone: Installation) -> None:
     with Child(alone) as child:
         client = {"name": "early", "version": "0"}
         answer = child.call(1, "initialize", {"capabilities": {"tools": {}}, "clientInfo": client})

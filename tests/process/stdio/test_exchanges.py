@@ -18,6 +18,7 @@ from mcp_app.protocol.messages.envelope import (
 from mcp_app.protocol.versions import SERVED, V2026_07_28
 from tests.clients.stdio_child import Child
 from tests.servers.live import LiveServer
+from tests.servers.warm import Installation
 
 META = {VERSION: V2026_07_28, CLIENT_CAPABILITIES: {}, CLIENT_INFO: {"name": "raw", "version": "1"}}
 SWITCH = (
@@ -40,7 +41,7 @@ def listening(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("STDIO-05", "STDIO-09", "XMH-12", "LOG-03", "META-05")
-def test_request_is_self_contained_without_headers(alone: dict[str, str]) -> None:
+def test_request_is_self_contained_without_headers(alone: Installation) -> None:
     with Child(alone) as child:
         found = child.call(0, "server/discover", modern())["result"]
         assert found["supportedVersions"] == list(SERVED)
@@ -58,7 +59,7 @@ def test_request_is_self_contained_without_headers(alone: dict[str, str]) -> Non
 
 
 @pytest.mark.requirement("STDIO-10", "T-MOD-07", "T-MOD-12", "META-01")
-def test_unservable_request_returns_its_error(alone: dict[str, str]) -> None:
+def test_unservable_request_returns_its_error(alone: Installation) -> None:
     cases: list[tuple[str, dict[str, Any], int]] = [
         ("server/discover", {VERSION: "2027-01-01"}, -32022),
         ("tools/list", {VERSION: "v999.0.0"}, -32022),
@@ -75,7 +76,7 @@ def test_unservable_request_returns_its_error(alone: dict[str, str]) -> None:
 
 
 @pytest.mark.requirement("STDIO-09", "DISC-06")
-def test_both_eras_are_served_on_one_connection(alone: dict[str, str]) -> None:
+def test_both_eras_are_served_on_one_connection(alone: Installation) -> None:
     with Child(alone) as child:
         assert child.call(1, "server/discover", modern())["result"]["resultType"] == "complete"
         assert child.initialize("2025-06-18")["protocolVersion"] == "2025-06-18"
@@ -85,7 +86,7 @@ def test_both_eras_are_served_on_one_connection(alone: dict[str, str]) -> None:
 
 
 @pytest.mark.requirement("STDIO-06")
-def test_unexpected_response_is_ignored(alone: dict[str, str]) -> None:
+def test_unexpected_response_is_ignored(alone: Installation) -> None:
     with Child(alone) as child:
         child.call(1, "server/discover", modern())
         child.send({"jsonrpc": "2.0", "id": 7, "result": {}})
@@ -94,7 +95,7 @@ def test_unexpected_response_is_ignored(alone: dict[str, str]) -> None:
 
 
 @pytest.mark.requirement("STDIO-07", "STDIO-11", "CAN-06", "RPC-04")
-def test_cancelled_request_is_never_answered(alone: dict[str, str]) -> None:
+def test_cancelled_request_is_never_answered(alone: Installation) -> None:
     with Child(alone) as child:
         child.request(1, "tools/call", counting(100, 1, progressToken=1))
         assert child.call(2, "server/discover", modern())["result"]
@@ -109,7 +110,7 @@ def test_cancelled_request_is_never_answered(alone: dict[str, str]) -> None:
 
 
 def test_cancel_reaches_worker(live: LiveServer) -> None:
-    with Child(live.environment) as child:
+    with Child(live.installation) as child:
         child.request(1, "tools/call", counting(1000, 0.05, progressToken=1))
         assert child.message()["method"] == "notifications/progress"
         child.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
@@ -126,7 +127,7 @@ def test_cancel_reaches_worker(live: LiveServer) -> None:
 @pytest.mark.requirement("STDIO-08", "SUB-02", "SUB-03", "SUB-06", "SUB-07", "SUB-09", "CAN-07")
 @pytest.mark.parametrize("way", ["end of file", "SIGTERM"])
 def test_subscriptions_share_channel_and_end_with_answers(live: LiveServer, way: str) -> None:
-    with Child(live.environment) as child:
+    with Child(live.installation) as child:
         for request_id, asked in (("x", {"toolsListChanged": True}), (0, {"promptsListChanged": True})):
             child.request(request_id, METHOD, listening(asked))
             told = child.message()
@@ -159,7 +160,7 @@ def test_subscriptions_share_channel_and_end_with_answers(live: LiveServer, way:
 
 @pytest.mark.requirement("CAN-06", "SUB-13")
 def test_cancelled_subscription_is_silent_and_others_continue(live: LiveServer) -> None:
-    with Child(live.environment) as child:
+    with Child(live.installation) as child:
         for request_id in (1, 2):
             child.request(request_id, METHOD, listening({"toolsListChanged": True}))
             assert child.message()["params"]["_meta"] == {SUBSCRIPTION_ID: request_id}
@@ -172,7 +173,7 @@ def test_cancelled_subscription_is_silent_and_others_continue(live: LiveServer) 
 
 
 def test_operator_sees_and_ends_subscription(live: LiveServer) -> None:
-    with Child(live.environment) as child:
+    with Child(live.installation) as child:
         # A unique name, because rows of other tests' clients may still be open. The client record beside its
         # subscription, often written first, is not a session that could be ended.
         operated = {"name": "operated", "version": "1"}

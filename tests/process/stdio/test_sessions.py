@@ -13,6 +13,7 @@ from tests.clients.stdio_child import ROOT, Child
 from tests.integration.http.conftest import CAPABILITIES
 from tests.samples.published_schema import problems
 from tests.servers.live import LiveServer
+from tests.servers.warm import Installation
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 pytestmark = pytest.mark.process
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.process
 @pytest.mark.requirement("STDIO-01", "STDIO-02", "GEN-01", "VER-02")
 @pytest.mark.parametrize("version", LEGACY)
 def test_stdio_serves_every_legacy_revision_without_redis_and_worker(
-    alone: dict[str, str], version: str
+    alone: Installation, version: str
 ) -> None:
     with Child(alone) as child:
         result = child.initialize(version)
@@ -40,14 +41,14 @@ def test_stdio_serves_every_legacy_revision_without_redis_and_worker(
 
 
 @pytest.mark.requirement("DLG-000-06")
-def test_content_length_framing_is_answered_in_kind(alone: dict[str, str]) -> None:
+def test_content_length_framing_is_answered_in_kind(alone: Installation) -> None:
     with Child(alone, counted=True) as child:
         child.initialize("2024-11-05")
         assert child.call("ü", "ping") == {"jsonrpc": "2.0", "id": "ü", "result": {}}
 
 
 @pytest.mark.requirement("STDIO-11", "CAN-01", "CAN-02")
-def test_slow_call_blocks_nothing_and_cancelled_call_is_not_answered(alone: dict[str, str]) -> None:
+def test_slow_call_blocks_nothing_and_cancelled_call_is_not_answered(alone: Installation) -> None:
     with Child(alone) as child:
         child.initialize()
         child.request(1, "tools/call", {"name": "count", "arguments": {"to": 100, "delay_seconds": 1}})
@@ -62,7 +63,7 @@ def test_slow_call_blocks_nothing_and_cancelled_call_is_not_answered(alone: dict
 
 
 @pytest.mark.requirement("DLG-004-01", "DLG-004-02")
-def test_legacy_cancel_is_answered(alone: dict[str, str]) -> None:
+def test_legacy_cancel_is_answered(alone: Installation) -> None:
     with Child(alone) as child:
         child.initialize()
         child.request(1, "tools/call", {"name": "count", "arguments": {"to": 100, "delay_seconds": 1}})
@@ -73,7 +74,7 @@ def test_legacy_cancel_is_answered(alone: dict[str, str]) -> None:
 @pytest.mark.requirement("STDIO-12", "DLG-004-11", "RPC-07")
 @pytest.mark.parametrize(("version", "has_id"), [("2025-06-18", True), ("2025-11-25", False)])
 def test_malformed_line_is_error_and_reading_continues(
-    alone: dict[str, str], version: str, has_id: bool
+    alone: Installation, version: str, has_id: bool
 ) -> None:
     with Child(alone) as child:
         child.initialize(version)
@@ -90,7 +91,7 @@ def test_malformed_line_is_error_and_reading_continues(
 @pytest.mark.parametrize(
     ("version", "served"), [("2024-11-05", True), ("2025-03-26", True), ("2025-06-18", False)]
 )
-def test_batch_line_is_answered_by_one_line(alone: dict[str, str], version: str, served: bool) -> None:
+def test_batch_line_is_answered_by_one_line(alone: Installation, version: str, served: bool) -> None:
     with Child(alone) as child:
         child.initialize(version)
         child.send([{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (1, 2)])
@@ -100,7 +101,7 @@ def test_batch_line_is_answered_by_one_line(alone: dict[str, str], version: str,
 
 
 @pytest.mark.requirement("DLG-004-04", "DISC-06")
-def test_only_ping_and_probe_are_served_before_initialize(alone: dict[str, str]) -> None:
+def test_only_ping_and_probe_are_served_before_initialize(alone: Installation) -> None:
     with Child(alone) as child:
         assert child.call(1, "ping")["result"] == {}
         assert child.call(2, "tools/list")["error"]["code"] == -32600
@@ -117,7 +118,7 @@ def test_only_ping_and_probe_are_served_before_initialize(alone: dict[str, str])
 
 @pytest.mark.requirement("STDIO-04", "DLG-000-02")
 @pytest.mark.parametrize("way", ["end of file", "SIGTERM", "exit"])
-def test_process_exits_quickly_during_call(alone: dict[str, str], way: str) -> None:
+def test_process_exits_quickly_during_call(alone: Installation, way: str) -> None:
     with Child(alone) as child:
         child.initialize()
         child.request(1, "tools/call", {"name": "count", "arguments": {"to": 1000, "delay_seconds": 1}})
@@ -134,7 +135,7 @@ def test_process_exits_quickly_during_call(alone: dict[str, str], way: str) -> N
 
 
 @pytest.mark.requirement("ELI-01")
-def test_elicitation_is_asked_and_answered_on_pipes(alone: dict[str, str]) -> None:
+def test_elicitation_is_asked_and_answered_on_pipes(alone: Installation) -> None:
     with Child(alone) as child:
         child.initialize("2025-06-18", CAPABILITIES)
         child.request(1, "tools/call", {"name": "ask_name", "arguments": {}})
@@ -146,7 +147,7 @@ def test_elicitation_is_asked_and_answered_on_pipes(alone: dict[str, str]) -> No
 
 
 def test_background_call_runs_in_worker_of_running_installation(live: LiveServer) -> None:
-    with Child(live.environment) as child:
+    with Child(live.installation) as child:
         child.initialize()
         arguments = {"to": 3, "delay_seconds": 0.05}
         counted = child.call(
@@ -164,7 +165,7 @@ def test_background_call_runs_in_worker_of_running_installation(live: LiveServer
 def test_change_of_another_process_is_announced_and_operator_ends_session(
     live: LiveServer,
 ) -> None:
-    with Child(live.environment) as child:
+    with Child(live.installation) as child:
         child.initialize()
         assert child.call(1, "ping")["result"] == {}
         switch = (
@@ -207,7 +208,7 @@ def test_client_identity_comes_from_command_or_environment(live: LiveServer) -> 
         assert words in done.stderr.decode()
         assert done.stdout == b""
     for environment, arguments in (({**strict, "MCP_API_KEY": key}, ()), (strict, ("--user", "stdio-user"))):
-        with Child(environment, *arguments) as child:
+        with Child(live.installations.of(environment), *arguments) as child:
             child.initialize()
             assert child.call(1, "tools/list")["result"]["tools"]
     narrow = live.shell(
@@ -215,7 +216,7 @@ def test_client_identity_comes_from_command_or_environment(live: LiveServer) -> 
         "user = get_user_model().objects.get(username='stdio-user');"
         "print(issue_api_key(user=user, name='narrow', scopes=['mcp'])[1])"
     ).split()[-1]
-    with Child({**strict, "MCP_API_KEY": narrow}) as child:
+    with Child(live.installations.of({**strict, "MCP_API_KEY": narrow})) as child:
         child.initialize()
         assert child.call(1, "tools/list")["result"]["tools"]
         refused = child.call(2, "tools/call", {"name": "echo", "arguments": {"text": "hi"}})
