@@ -20,7 +20,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import Select, object_button
 from mcp_app.admin.callers import limits as limit_tables
-from mcp_app.admin.callers.links import CLIENTS_END, linked, pages_of, revoke_button
+from mcp_app.admin.callers.links import CLIENTS_END, linked, pages_of, pages_to_limit, revoke_button
 from mcp_app.admin.callers.use import use_of
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
@@ -285,7 +285,10 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         return {
             "revoking": revoke_button() if self.has_revoke_permission(request) else None,
             "replace_url": self.page_url("replace", key) if replaceable else "",
-            "pages": pages_of(request.user, principal),
+            "pages": [
+                *pages_of(request.user, principal),
+                *pages_to_limit(request.user, key.name, who="key", who_value=str(key.pk)),
+            ],
             "use": use_of(request.user, principal),
             "fills": limit_tables.of_caller(request, Caller.of(principal)),
             "seen_url": seen,

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin, Select, Textarea, object_button, revoking
 from mcp_app.admin.callers import limits as limit_tables
-from mcp_app.admin.callers.links import linked, pages_of
+from mcp_app.admin.callers.links import linked, pages_of, pages_to_limit
 from mcp_app.admin.callers.use import use_of
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
@@ -223,8 +223,11 @@ class ClientAdmin(IssuedAdmin[Client]):
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         client = self.get_object(request, object_id)
-        connections = connections_page(request.user, q=client.client_id) if client is not None else None
-        pages = [("OAuth connections", connections)] if connections else []
+        pages = []
+        if client is not None and (connections := connections_page(request.user, q=client.client_id)):
+            pages.append(("OAuth connections", connections))
+        if client is not None:
+            pages += pages_to_limit(request.user, client.name, who="client", who_value=str(client.pk))
         return {"can_switch": self.has_switch_permission(request), "pages": pages}
 
     @object_button("disable", "switch")

@@ -26,7 +26,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
 from mcp_app.admin.callers import limits as limit_tables
-from mcp_app.admin.callers.links import pages_of_user
+from mcp_app.admin.callers.links import pages_of_user, pages_to_limit
 from mcp_app.admin.list_filters import ListedLookups, NamedList
 from mcp_app.admin.markup import badge, with_window
 from mcp_app.admin.offered import offer_to
@@ -185,9 +185,14 @@ class MembersAdmin(NamedList, ListedLookups, GroupAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Add the entries that members are offered to the template context."""
-        group = self.get_object(request, unquote(object_id)) if may_ask(request.user) else None
-        more = {"offer": offer_to(request, holder_of_group(group))} if group is not None else {}
+        """Add the form that limits the members, and the entries that they are offered, to the context."""
+        group = self.get_object(request, unquote(object_id))
+        more: dict[str, Any] = {}
+        if group is not None:
+            name = group.name
+            more["pages"] = pages_to_limit(request.user, name, who="member", who_value=name)
+        if group is not None and may_ask(request.user):
+            more["offer"] = offer_to(request, holder_of_group(group))
         return super().change_view(request, object_id, form_url, {**more, **(extra_context or {})})
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:

@@ -12,6 +12,7 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
+from django.utils.text import slugify
 
 from mcp_app.models import Call, Tool
 from mcp_app.protocol.principal_key import caller_ids
@@ -103,6 +104,17 @@ def keys_page(user: Any, **narrowed: str) -> str | None:
 def connections_page(user: Any, **narrowed: str) -> str | None:
     """Return the list of OAuth connections. ``q`` finds connections by client and user."""
     return _list(user, "mcp_oauth.connection", narrowed)
+
+
+def add_limit_page(user: Any, name: str, **filled: str) -> str | None:
+    """Return the form of a new limit for users who may add limits, with fields such as ``who`` filled in.
+
+    The name of the limit is made from ``name``.
+    """
+    if not user.has_perms(["mcp_app.view_limitrule", "mcp_app.add_limitrule"]):
+        return None
+    address = _reversed("mcp_app.limitrule", "add")
+    return address and f"{address}?{urlencode({**filled, 'name': slugify(name)[:64].strip('-_')})}"
 
 
 def _list(user: Any, model: str, narrowed: dict[str, str]) -> str | None:

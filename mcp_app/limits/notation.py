@@ -51,14 +51,14 @@ def what_text(rule: Any) -> str:
 
 
 def amounts_text(rule: Any) -> str:
-    """Return the amounts of a rule, such as ``100 per hour, 5 at once``."""
+    """Return the amounts of a rule, such as ``100 calls per hour, 5 concurrent calls``."""
     parts = []
     if rule.rate:
         burst = f" (burst {rule.burst:,})" if rule.burst else ""
-        parts.append(f"{rule.rate:,} per {rule.rate_period}{burst}")
+        parts.append(f"{rule.rate:,} calls per {rule.rate_period}{burst}")
     if rule.concurrent:
-        parts.append(f"{rule.concurrent:,} at once")
+        parts.append(f"{rule.concurrent:,} concurrent calls")
     if rule.budget:
-        unit = "" if rule.budget_unit == LimitRule.Unit.CALLS else " cost units"
-        parts.append(f"budget {rule.budget:,}{unit} per {rule.budget_period}")
+        unit = "calls" if rule.budget_unit == LimitRule.Unit.CALLS else "cost units"
+        parts.append(f"budget of {rule.budget:,} {unit} per {rule.budget_period}")
     return ", ".join(parts)

@@ -109,7 +109,7 @@ def names_of(subjects: Iterable[str]) -> dict[str, str]:
     people: Any = get_user_model()._default_manager
     names = {f"user:{each.pk}": each.get_username() for each in people.filter(pk__in=users)}
     for group in Group.objects.filter(pk__in=_numbers(asked, "group:")):
-        names[f"group:{group.pk}"] = f"group:{group.name}"
+        names[f"group:{group.pk}"] = f"members of {group.name}"
     for key in ApiKey.objects.filter(pk__in=keys).select_related("user"):
         names[f"key:{key.pk}"] = f"{key.name} ({key.user.get_username()})"
     return {each: names.get(each) or ("all callers" if each == "all" else each) for each in asked}

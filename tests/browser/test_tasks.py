@@ -54,6 +54,7 @@ for hand in ("mouse", "keys"):
     update_entry(entry=former, actor=root, description="a mistake")
     issue_api_key(user=root, name=f"lost {hand}", actor=root)
     issue_api_key(user=root, name=f"leaked {hand}", actor=root)
+    issue_api_key(user=root, name=f"busy {hand}", actor=root)
 for hand in ("mouse", "keys"):
     paths = {f"/{name}": {"get": {"operationId": name, "summary": name}} for name in ("a", "b", "c")}
     root_of = {"openapi": "3.1.0", "servers": [{"url": "https://api.example.com"}], "paths": paths}
@@ -521,6 +522,26 @@ def give_a_team_its_toolset(at: Operator) -> None:
     expect(at.page.locator("tr[data-entry='tool echo']")).to_be_visible()
 
 
+@task(6)
+def limit_the_calls_of_one_client_to_100_an_hour(at: Operator) -> None:
+    at.follow("API keys", f"busy {at.mine}", "Add limit")
+    at.hands.write(at.page.locator("#id_rate"), "100")
+    at.hands.choose(at.page.locator("#id_rate_period"), "hour")
+    at.press(at.button("Save"))
+    facts = at.page.locator(".mcp-facts")
+    expect(facts).to_contain_text(f"API key busy {at.mine} (root)")
+    expect(facts).to_contain_text("100 calls per hour")
+
+
+@task(6)
+def limit_each_member_of_a_group(at: Operator) -> None:
+    at.follow("Groups", "Editors", "Add limit")
+    at.hands.write(at.page.locator("#id_name"), f"editors-{at.mine}")
+    at.hands.write(at.page.locator("#id_rate"), "10")
+    at.press(at.button("Save"))
+    expect(at.page.locator(".mcp-facts")).to_contain_text("each member of Editors")
+
+
 @task(3)
 def see_that_a_member_can_use_a_tool(at: Operator) -> None:
     at.follow("Tools", f"editors_{at.mine}", "Users with access")
@@ -551,7 +572,7 @@ def see_why_somebody_cannot_use_a_tool(at: Operator) -> None:
 
 @task(3)
 def see_what_a_person_does_not_see_and_why(at: Operator) -> None:
-    at.follow("Users", "eve", "Tools it can use")
+    at.follow("Users", "eve", "Tools they can use")
     row = at.page.locator("tr", has_text=f"secret_{at.mine}")
     expect(row).to_contain_text("no permission auth.view_group")
 

@@ -8,11 +8,12 @@ from typing import Any, Final
 from django.http import HttpRequest
 from django.urls import reverse
 
+from mcp_app.admin.callers import limit_words
 from mcp_app.admin.markup import relative
 from mcp_app.limits import current, report
 from mcp_app.limits.answers import amount_of
 from mcp_app.limits.matching import Caller, choices
-from mcp_app.limits.notation import amounts_text, what_text, who_text
+from mcp_app.limits.notation import amounts_text
 from mcp_app.limits.report import Fill
 from mcp_app.limits.rules import Rule
 
@@ -38,7 +39,7 @@ def usage(fills: Iterable[Fill]) -> list[dict[str, Any]]:
             "percent": each.percent,
             "resets": each.resets,
             "refused": each.refused,
-            "refused_at": relative(each.refused_at, ""),
+            "refused_at": relative(each.refused_at) if each.refused_at else "",
             "observe": each.bucket.rule.observe,
         }
         for each in found
@@ -58,17 +59,17 @@ def of_tool(request: HttpRequest, tool: str, tags: Collection[str]) -> list[dict
     if not request.user.has_perm(VIEW):
         return []
     current.load_if_old()
+    rules = [rule for rule in current.holder.rules.rules if rule.takes(tool, tags, "")][:MOST_RULES]
     return [
         {
             "name": rule.name,
             "url": rule_url(rule),
-            "who": who_text(rule),
+            "who": who,
             "amounts": amounts_text(rule),
             "observe": rule.observe,
         }
-        for rule in current.holder.rules.rules
-        if rule.takes(tool, tags, "")
-    ][:MOST_RULES]
+        for rule, who in zip(rules, limit_words.callers(rules), strict=True)
+    ]
 
 
 def refused_lately() -> list[dict[str, Any]]:
@@ -91,7 +92,7 @@ def refused_lately() -> list[dict[str, Any]]:
 
 
 def holding(rule: Rule, rules: Iterable[Rule]) -> list[dict[str, Any]]:
-    """Return the other limits for the same callers and tools, and whether they hold beside or instead.
+    """Return all limits for the same callers and tools, and which of them hold. A single one is left out.
 
     The limits are compared for a call of the most specific tool and caller that ``rule`` names.
     """
@@ -104,18 +105,21 @@ def holding(rule: Rule, rules: Iterable[Rule]) -> list[dict[str, Any]]:
     tags = (rule.what_value,) if rule.what == "tag" else ()
     toolset = rule.what_value if rule.what == "toolset" else ""
     others = [each for each in rules if each.id != rule.id]
+    found = choices([*others, rule], caller, tool, tags, toolset)
+    if all(each.rule.id == rule.id for each in found):
+        return []
     return [
         {
             "limit": each.rule.name,
             "url": rule_url(each.rule),
-            "who": who_text(each.rule),
-            "what": what_text(each.rule),
+            "who": who,
+            "what": limit_words.tools(each.rule),
             "amount": amounts_text(each.rule),
             "measure": each.measure,
             "instead": each.instead.name if each.instead is not None else "",
             "is_this": each.rule.id == rule.id,
         }
-        for each in choices([*others, rule], caller, tool, tags, toolset)
+        for each, who in zip(found, limit_words.callers(each.rule for each in found), strict=True)
     ]
 
 

@@ -13,6 +13,7 @@ from mcp_app.admin.base import revoking
 from mcp_app.auth.api_keys import key_states
 from mcp_app.auth.principal_names import BETWEEN, CallerName, caller_names
 from mcp_app.interface.links import (
+    add_limit_page,
     caller_pages,
     connections_page,
     figures_page,
@@ -27,6 +28,7 @@ from mcp_app.protocol.principal_key import caller_ids
 
 # The consequence of revoking a key, in the confirmation on every page that has the button.
 CLIENTS_END: Final = "Clients that use it are disconnected at once."
+ADD_LIMIT: Final = "Add limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,12 @@ def pages_of(user: Any, principal: str) -> list[tuple[str, str]]:
     return [(title, url) for title, url in found if principal and url]
 
 
+def pages_to_limit(user: Any, name: str, **filled: str) -> list[tuple[str, str]]:
+    """Return the title and address of the form that limits a caller, if the user may add limits."""
+    url = add_limit_page(user, name, **filled)
+    return [(ADD_LIMIT, url)] if url else []
+
+
 def pages_of_user(user: Any, name: str) -> list[tuple[str, str]]:
     """Return titles and addresses of the lists of a user's traffic and credentials, by login name."""
     found = (
@@ -76,6 +84,7 @@ def pages_of_user(user: Any, name: str) -> list[tuple[str, str]]:
         ("Sessions", sessions_page(user, q=name)),
         ("API keys", keys_page(user, q=name)),
         ("OAuth connections", connections_page(user, q=name)),
+        (ADD_LIMIT, add_limit_page(user, name, who="user", who_value=name)),
     )
     return [(title, url) for title, url in found if url]
 

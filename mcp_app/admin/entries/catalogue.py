@@ -14,6 +14,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.callers import limits as limit_tables
+from mcp_app.admin.callers.links import pages_to_limit
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.entry_admin import EntryAdmin
 from mcp_app.admin.entries.entry_filters import PresetFilter
@@ -31,6 +32,7 @@ from mcp_app.catalogue.sources.base import LIMITS
 from mcp_app.catalogue.sources.lookup import related, source_of
 from mcp_app.catalogue.sources.preset.source import PRESET
 from mcp_app.interface.text import visible
+from mcp_app.limits.rules import EACH
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 
 APPROVAL = ("needs_approval", "approval_minutes", "four_eyes")
@@ -107,6 +109,9 @@ class ToolAdmin(HttpToolPages, TransferPages, EntryAdmin):
         tool = self.get_object(request, unquote(object_id))
         if tool is not None:
             served = loaded().tools.get(tool.name)
+            more["limit_pages"] = pages_to_limit(
+                request.user, tool.name, who="user", who_value=EACH, what="tool", what_value=tool.name
+            )
             more["rules"] = limit_tables.of_tool(request, tool.name, () if served is None else served.tags)
         return more
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +12,12 @@ from django.urls import reverse
 
 from mcp_app.admin.entries.differences import ShownDifference, faults, field_differences
 from mcp_app.catalogue.changes import pending_drafts, revisions
+from mcp_app.catalogue.changes.drafts import check_draft, states_of
 from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.interface.text import marked
 from mcp_app.models import CatalogueChange, Draft
 
 MAX_BETWEEN = 20
-State = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +30,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class DraftCard:
-    """A draft for display. ``seen`` is the revision of the entry that the page shows.
-
-    ``effect`` is the change of a toolset's members and tokens.
-    """
+    """A draft for display. ``seen`` is the revision of the entry that the page shows."""
 
     draft: Draft
     fields: list[ShownDifference]
@@ -46,7 +42,6 @@ class DraftCard:
     edit_url: str
     publish_url: str
     discard_url: str
-    effect: Any = None
 
     @property
     def token(self) -> str:
@@ -67,58 +62,54 @@ class DraftCard:
 def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
     """Return a draft for display to this user. ``entry`` is None if the draft is of a new entry."""
     site = admin.site
-    pages = entry_admin_of(draft)
-    before, after = pages.draft_states(draft, entry)
+    before, after = states_of(draft, entry)
     may_edit = may_edit_draft(request, draft, entry)
     return DraftCard(
         draft=draft,
         fields=field_differences(before, after, getattr(entry, "definition", None)),
-        between=changes_since(entry, draft.revision, pages.shown_state) if entry is not None else [],
-        faults=_faults(pages, draft),
+        between=changes_since(entry, draft.revision) if entry is not None else [],
+        faults=_faults(draft),
         seen=revisions.last_revision(entry) if entry is not None else 0,
         may_publish=may_edit and may_publish(request.user),
         may_edit=may_edit,
-        edit_url=f"{pages.draft_form_url(draft, entry)}?draft={draft.pk}",
+        edit_url=f"{entry_admin_of(draft).draft_form_url(draft, entry)}?draft={draft.pk}",
         publish_url=reverse(f"{site.name}:mcp_app_draft_publish", args=[draft.pk]),
         discard_url=reverse(f"{site.name}:mcp_app_draft_discard", args=[draft.pk]),
-        effect=pages.draft_effect(draft, entry),
     )
 
 
 def entry_admin_of(draft: Draft) -> Any:
     """Return the admin object for the kind of entry to which the draft belongs."""
-    return admin.site.get_model_admin(pending_drafts.DRAFTED[draft.kind])
+    return admin.site.get_model_admin(pending_drafts.KIND_NAMED[draft.kind])
 
 
 def may_edit_draft(request: HttpRequest, draft: Draft, entry: Any) -> bool:
     """Return True if the user may save the draft again and may discard it."""
-    return bool(entry_admin_of(draft).may_draft(request, entry if draft.entry_id is not None else None))
+    pages = entry_admin_of(draft)
+    if draft.entry_id is None:
+        return bool(pages.has_add_permission(request))
+    return bool(pages.has_change_permission(request, entry))
 
 
 def entry_address(draft: Draft) -> str:
     """Return the URL of the entry's form, or of the form for a new entry if the entry does not exist."""
-    model: Any = pending_drafts.DRAFTED[draft.kind]
+    model: Any = pending_drafts.KIND_NAMED[draft.kind]
     base = f"{admin.site.name}:{model._meta.app_label}_{model._meta.model_name}"
     return (
         reverse(f"{base}_add") if draft.entry_id is None else reverse(f"{base}_change", args=[draft.entry_id])
     )
 
 
-def changes_since(
-    entry: Any, revision: int, shown: Callable[[State | None], State | None] = lambda state: state
-) -> list[Between]:
-    """Return the changes of an entry after a revision, newest first, at most ``MAX_BETWEEN`` of them.
-
-    ``shown`` converts a stored state for display.
-    """
+def changes_since(entry: Any, revision: int) -> list[Between]:
+    """Return the changes of an entry after a revision, newest first, at most ``MAX_BETWEEN`` of them."""
     history = revisions.history_of(revisions.kind_of(entry), revisions.key_of(entry), entry.pk)
     since = history.filter(revision__gt=revision).select_related("actor")[:MAX_BETWEEN]
-    return [Between(change, field_differences(shown(change.before), shown(change.after))) for change in since]
+    return [Between(change, field_differences(change.before, change.after)) for change in since]
 
 
-def _faults(pages: Any, draft: Draft) -> list[str]:
+def _faults(draft: Draft) -> list[str]:
     try:
-        pages.check_draft(draft)
+        check_draft(draft)
     except ValidationError as error:
         return faults(error)
     return []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Final
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -13,7 +15,12 @@ from mcp_app.limits import services
 from mcp_app.models import LimitRule
 
 _TEXT = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
-_NUMBERS = ("rate", "burst", "concurrent", "budget")
+# Fields in the row of the field before them.
+_BESIDE: Final = frozenset(
+    {"who_value", "what_value", "rate_period", "burst", "budget_unit", "budget_period"}
+)
+# Fields that a link to the form may fill in.
+_LINKED: Final = ("name", "who", "who_value", "what", "what_value")
 
 
 def _help(name: str) -> str:
@@ -46,7 +53,8 @@ class LimitForm(forms.Form):
         required=False,
         max_length=150,
         widget=forms.TextInput(_TEXT),
-        help_text=_help("who_value"),
+        help_text="A user name, a group, a network, or the number of an API key or OAuth client. "
+        "* counts each one separately.",
     )
     what = _choice("Tools", "what")
     what_value = forms.CharField(
@@ -64,14 +72,22 @@ class LimitForm(forms.Form):
     budget_unit = _choice("Budget of", "budget_unit")
     budget_period = _choice("Budget per", "budget_period")
     mode = _choice("At the limit", "mode")
-    enabled = forms.BooleanField(required=False, initial=True, help_text=_help("enabled"))
+    enabled = forms.BooleanField(required=False, initial=True, help_text="Off: the limit has no effect.")
 
     def __init__(self, request: HttpRequest, row: LimitRule | None = None) -> None:
-        initial = {} if row is None else {**services.state_of(row), "who_value": row.who_name}
+        kept = {} if row is None else {**services.state_of(row), "who_value": row.who_name}
+        initial = kept or _linked(request)
         super().__init__(request.POST if request.method == "POST" else None, initial=initial)
         self._row, self._actor = row, request.user
         if row is not None:
             del self.fields["name"]
+
+    def rows(self) -> Iterator[list[forms.BoundField]]:
+        """Yield the fields, those of one row together."""
+        row = 0
+        numbered = [(row := row + (field.name not in _BESIDE), field) for field in self]
+        for _, fields in groupby(numbered, lambda each: each[0]):
+            yield [field for _, field in fields]
 
     def stored(self) -> LimitRule | None:
         """Return the stored limit. If it is refused, add the errors and return None."""
@@ -101,3 +117,17 @@ class LimitForm(forms.Form):
                 self.add_error(field if field in self.fields else None, problems)
             return None
         return found
+
+
+def _linked(request: HttpRequest) -> dict[str, Any]:
+    """Return the valid values from the address of a link. Each is checked by its field."""
+    found = {}
+    for name in _LINKED:
+        field = LimitForm.base_fields[name]
+        try:
+            value = field.clean(request.GET.get(name, ""))
+        except ValidationError:
+            continue
+        if value:
+            found[name] = value
+    return found

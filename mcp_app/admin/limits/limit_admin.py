@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
+from mcp_app.admin.callers import limit_words
 from mcp_app.admin.callers import limits as tables
 from mcp_app.admin.limits.forms import LimitForm
 from mcp_app.admin.markup import badge
@@ -20,7 +21,7 @@ from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.snapshots.current_snapshot import loaded
 from mcp_app.interface.text import marked
 from mcp_app.limits import current, preview, report, services
-from mcp_app.limits.notation import amounts_text, what_text, who_text
+from mcp_app.limits.notation import amounts_text
 from mcp_app.limits.subjects import without_effect
 from mcp_app.models import LimitRule
 
@@ -28,14 +29,14 @@ ADD = ("mcp_app.view_limitrule", "mcp_app.add_limitrule")
 CHANGE = ("mcp_app.view_limitrule", "mcp_app.change_limitrule")
 REMOVE = ("mcp_app.view_limitrule", "mcp_app.delete_limitrule")
 RESET = ("mcp_app.view_limitrule", "mcp_app.reset_limit")
-TONES = {"enforced": "good", "observes": "info", "off": "plain"}
+TONES = {"enforced": "good", "only counts": "info", "disabled": "plain"}
 
 
 def state_of(row: LimitRule) -> str:
     """Return the state of a limit."""
     if not row.enabled:
-        return "off"
-    return "observes" if row.mode == LimitRule.Mode.OBSERVE else "enforced"
+        return "disabled"
+    return "only counts" if row.mode == LimitRule.Mode.OBSERVE else "enforced"
 
 
 @admin.register(LimitRule)
@@ -60,31 +61,31 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
     @admin.display(description="callers", ordering="who")
     def callers(self, row: LimitRule) -> str:
         """Return the callers of a limit."""
-        return marked(who_text(row))
+        return marked(vars(row)["callers_text"])
 
     @admin.display(description="tools", ordering="what")
     def tools(self, row: LimitRule) -> str:
         """Return the tools of a limit."""
-        return marked(what_text(row))
+        return marked(limit_words.tools(row))
 
     @admin.display(description="amounts")
     def amounts(self, row: LimitRule) -> str:
         """Return the amounts of a limit."""
         return amounts_text(row)
 
-    @admin.display(description="state")
+    @admin.display(description="status")
     def state(self, row: LimitRule) -> SafeString:
         """Return the state of a limit as a badge, with a second one if it limits no call."""
         shown = badge(state_of(row), TONES[state_of(row)])
         return format_html("{} {}", shown, badge("no effect", "warn") if vars(row).get("problem") else "")
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Attach the reasons why limits have no effect, which are found together."""
+        """Attach the words for callers, and the reasons why limits have no effect, found together."""
         changelist: Any = super().get_changelist_instance(request)
         rows = list(changelist.result_list)
         reasons = without_effect(rows)
-        for row in rows:
-            vars(row)["problem"] = reasons.get(row.pk, "")
+        for row, words in zip(rows, limit_words.callers(rows), strict=True):
+            vars(row).update(problem=reasons.get(row.pk, ""), callers_text=words)
         changelist.result_list = rows
         return changelist
 
@@ -112,7 +113,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         """Show the form of a new limit (GET), or store or preview it (POST)."""
         if not request.user.has_perms(ADD):
             raise PermissionMissing(*ADD)
-        return self._form_page(request, LimitForm(request), "Add a limit")
+        return self._form_page(request, LimitForm(request), "Add limit")
 
     def settings_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the settings of a limit (GET), or store or preview them (POST)."""
@@ -121,7 +122,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             return self.not_there(request, object_id)
         if not request.user.has_perms(CHANGE):
             raise PermissionMissing(*CHANGE)
-        return self._form_page(request, LimitForm(request, row), f"Settings of {marked(row)}", row)
+        return self._form_page(request, LimitForm(request, row), f"Edit {marked(row)}", row)
 
     def row_page(self, request: HttpRequest, row: LimitRule) -> HttpResponse:
         """Show what is used of a limit, and the other limits that hold for its calls."""
@@ -130,8 +131,8 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         context = {
             **self.object_context(request, f"Limit {marked(row)}", row),
             "row": row,
-            "who": who_text(row),
-            "what": what_text(row),
+            "who": limit_words.callers([row])[0],
+            "what": limit_words.tools(row),
             "amounts": amounts_text(row),
             "state": badge(state_of(row), TONES[state_of(row)]),
             "fills": tables.usage(report.of_rule(rule)),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.urls import reverse
 
+from mcp_app.admin.callers import limit_words
 from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.changes.services import save_entry
 from mcp_app.catalogue.sources.http.source import HTTP
@@ -46,7 +49,7 @@ def test_limit_is_added_by_the_form_and_shown(admin_client: Client, admin_user: 
     row = LimitRule.objects.get()
     assert added.url == url("change", row)
     page = admin_client.get(added.url)
-    assert page.context["who"] == "user:*"
+    assert page.context["who"] == "each user"
     assert "no-store" in page.headers["Cache-Control"]
     changed = admin_client.post(url("settings", row), {**FORM, "rate": "9", "burst": "3"})
     assert changed.status_code == 302
@@ -96,6 +99,7 @@ def test_page_shows_use_refusals_and_limits_that_hold(admin_client: Client, admi
     page = admin_client.get(url("change", each))
     (row,) = page.context["fills"]
     assert (row["used"], row["most"], row["percent"], row["refused"]) == (7, 10, 70, 1)
+    assert row["refused_at"]
     assert row["name"] == admin_user.get_username()
     page = admin_client.get(url("change", own))
     effects = {found["limit"]: found["instead"] for found in page.context["holding"]}
@@ -163,3 +167,75 @@ def test_page_of_a_tool_lists_its_limits(admin_client: Client, django_user_model
     assert [each["name"] for each in admin_client.get(address).context["rules"]] == ["one"]
     page = client_of(django_user_model, "view_tool").get(address)
     assert page.context["rules"] == []
+
+
+@pytest.mark.parametrize(
+    ("who", "value", "words"),
+    [
+        ("installation", "", "all callers together"),
+        ("group", "editors", "members of editors together"),
+        ("member", "editors", "each member of editors"),
+        ("user", "person", "user person"),
+        ("user", "*", "each user"),
+        ("key", "*", "each API key"),
+        ("client", "7", "OAuth client 7"),
+        ("address", "10.0.0.0/8", "address 10.0.0.0/8"),
+    ],
+)
+def test_callers_of_a_limit_are_in_the_words_of_its_form(who: str, value: str, words: str) -> None:
+    assert limit_words.callers([LimitRule(who=who, who_value=value)]) == [words]
+
+
+def test_limit_of_a_key_names_the_key(admin_client: Client, admin_user: Any) -> None:
+    key, _ = issue_api_key(user=admin_user, name="laptop")
+    row = save_rule(actor=None, name="k", who="key", who_value=str(key.pk), rate=9, rate_period="hour")
+    current.load()
+    page = admin_client.get(url("change", row))
+    assert page.context["who"] == f"API key laptop ({admin_user})"
+    assert (page.context["what"], page.context["amounts"]) == ("all tools", "9 calls per hour")
+    listed = admin_client.get(reverse("admin:mcp_app_limitrule_changelist"))
+    assert page.context["who"] in listed.content.decode()
+
+
+def test_unused_limit_shows_neither_a_time_nor_other_limits(admin_client: Client, admin_user: Any) -> None:
+    name = admin_user.get_username()
+    row = save_rule(actor=None, name="own", who="user", who_value=name, budget=20)
+    current.load()
+    page = admin_client.get(url("change", row))
+    assert [(each["refused"], each["refused_at"]) for each in page.context["fills"]] == [(0, "")]
+    assert page.context["holding"] == []
+
+
+def test_pages_of_callers_lead_to_the_form_of_their_limit(admin_client: Client, admin_user: Any) -> None:
+    key, _ = issue_api_key(user=admin_user, name="Night job")
+    group = Group.objects.create(name="Editors & co")
+    tool = save_entry(kind=Tool, actor=None, source=HTTP, name="echo", request=REQUEST)
+    name = admin_user.get_username()
+    for page, initial in (
+        (reverse("admin:auth_user_change", args=[admin_user.pk]), ("user", name, "everything", "", name)),
+        (
+            reverse("admin:mcp_app_apikey_change", args=[key.pk]),
+            ("key", str(key.pk), "everything", "", "night-job"),
+        ),
+        (
+            reverse("admin:auth_group_change", args=[group.pk]),
+            ("member", "Editors & co", "everything", "", "editors-co"),
+        ),
+        (reverse("admin:mcp_app_tool_change", args=[tool.pk]), ("user", "*", "tool", "echo", "echo")),
+    ):
+        (address,) = re.findall(rf'href="({reverse(ADD)}\?[^"]+)"', admin_client.get(page).content.decode())
+        form = admin_client.get(unescape(address)).context["form"]
+        fields = ("who", "who_value", "what", "what_value", "name")
+        assert tuple(form[field].value() or "" for field in fields) == initial, page
+
+
+def test_user_who_may_not_add_limits_has_no_link_to_the_form(django_user_model: Any) -> None:
+    client = client_of(django_user_model, "view_user", "view_limitrule")
+    person = django_user_model.objects.get()
+    page = client.get(reverse("admin:auth_user_change", args=[person.pk]))
+    assert reverse(ADD) not in page.content.decode()
+
+
+def test_unknown_values_of_a_link_leave_the_form_empty(admin_client: Client) -> None:
+    form = admin_client.get(reverse(ADD), {"who": "x", "who_value": "y" * 151, "name": "A B"}).context["form"]
+    assert [form[name].value() or "" for name in ("who", "who_value")] == ["user", ""]
