@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 
 from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.auth.api_keys import ENDS_SOON, KEY_ENDS_WITHIN, ending_keys
-from mcp_app.catalogue.changes.pending_drafts import KIND_NAMED
+from mcp_app.catalogue.changes.pending_drafts import DRAFTED
 from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.database import clock
 from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
@@ -191,7 +191,7 @@ def _drafts(request: HttpRequest) -> Iterator[Reason]:
     waiting = Counter(Draft.objects.values_list("kind", flat=True)[:MOST_COUNTED])
     if waiting:
         named = {name: (str(kind._meta.verbose_name), str(kind._meta.verbose_name_plural))
-                 for name, kind in KIND_NAMED.items()}  # fmt: skip
+                 for name, kind in DRAFTED.items()}  # fmt: skip
         kinds = ", ".join(_counted(waiting[name], *named[name]) for name in named if waiting[name])
         text = _counted(waiting.total(), "unpublished draft", "unpublished drafts") + f" ({kinds})"
         yield Reason(text, _page("draft"))

@@ -247,8 +247,9 @@ class Toolset(EditedRow):
     """A part of the catalogue at a separate address.
 
     ``members`` names entries, with texts and fixed arguments that apply in this toolset only. ``rules`` add
-    entries by kind, tag, prefix of the key, and source. ``permissions`` are memberships of groups, of which
-    one is enough. ``revision`` is the catalogue revision of the last change.
+    entries by kind, tag, prefix of the key, and source. Members with ``excluded`` are left out, even if a
+    rule matches them. ``permissions`` are memberships of groups, of which one is enough. ``revision`` is the
+    catalogue revision of the last change.
     """
 
     KIND: ClassVar[str] = "toolset"

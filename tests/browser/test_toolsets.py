@@ -43,6 +43,18 @@ def test_toolset_is_added_and_a_user_checked_by_keyboard_alone(visit: Visit, sit
     expect(page.locator("[data-decision=yes]")).to_be_visible()
     for look in looks(page):
         examine(page, f"toolset-{look}", look)
+    keys.press(page.locator(".mcp-buttons a[href$='/edit/']"))
+    keys.press(page.locator("a[href='#entries']"))
+    keys.write(page.locator("#id_excluded"), "prompt fresh")
+    keys.reach(page.locator("input[value='prompt fresh']"))
+    page.keyboard.press("Space")
+    keys.press(page.locator("button[name=_draft]"))
+    expect(page.locator("[data-lost='prompt fresh']")).to_be_visible()
+    expect(page.locator("tr[data-entry='prompt fresh']")).to_be_visible()
+    for look in looks(page):
+        examine(page, f"toolset-draft-{look}", look)
+    keys.press(page.locator("button[form=mcp-publish]"))
+    expect(page.locator("tr[data-entry='prompt fresh']")).to_have_count(0)
     visitor.goto("/admin/mcp_app/toolset/")
     for look in looks(page):
         examine(page, f"toolset-list-{look}", look)

@@ -19,7 +19,7 @@ from mcp_app.admin.markup import DiffLine, diff_lines
 from mcp_app.auth.membership import group_of
 from mcp_app.catalogue.sources.precedence import texts_of
 from mcp_app.interface.text import json_text, marked, visible
-from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool, Toolset
 
 # Fields that are not shown: numbers and hashes whose readable form is in another field.
 _UNSAID: Final = frozenset({"definition_hash", "preset_of_id"})
@@ -29,7 +29,7 @@ _EMPTY: Final[tuple[Any, ...]] = ("", None, [], {}, 0)
 MAX_INLINE: Final = 160
 _LABELS: Final = {
     field.name: str(field.verbose_name)
-    for model in (Tool, Prompt, Resource, ResourceTemplate)
+    for model in (Toolset, Tool, Prompt, Resource, ResourceTemplate)
     for field in model._meta.get_fields()
     if isinstance(field, Field)
 } | {"permission": "who can use it"}

@@ -19,7 +19,7 @@ from mcp_app.admin.entries.draft_card import card_of, entry_address, entry_admin
 from mcp_app.admin.markup import badge
 from mcp_app.auth.api_keys import login_name
 from mcp_app.catalogue.changes import pending_drafts, revisions
-from mcp_app.catalogue.changes.drafts import discard_draft, publish_draft
+from mcp_app.catalogue.changes.drafts import discard_draft
 from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import Draft
@@ -78,7 +78,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
 
     @admin.display(description="kind", ordering="kind")
     def kind_shown(self, draft: Draft) -> str:
-        """Return the kind of entry: tool, prompt, resource or template."""
+        """Return the kind of entry: tool, prompt, resource, template or toolset."""
         return draft.kind
 
     @admin.display(description="changes")
@@ -114,7 +114,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
         draft.version = _number(request, "version", draft.version)
         seen = _number(request, "seen", draft.revision)
         try:
-            published = publish_draft(
+            published = entry_admin_of(draft).publish_draft(
                 draft=draft, actor=request.user, why=request.POST.get("why", ""), seen=seen
             )
         except ValidationError as error:
@@ -146,7 +146,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
 
 
 def _kinds_seen(request: HttpRequest) -> list[str]:
-    kinds: dict[str, Any] = dict(pending_drafts.KIND_NAMED)
+    kinds: dict[str, Any] = dict(pending_drafts.DRAFTED)
     return [
         kind
         for kind, model in kinds.items()

@@ -18,7 +18,7 @@ from mcp_app.admin.entries.differences import label
 from mcp_app.admin.entries.draft_card import Between, card_of, changes_since, entry_address
 from mcp_app.admin.entries.entry_forms import Intent
 from mcp_app.catalogue.changes import pending_drafts, revisions
-from mcp_app.catalogue.changes.drafts import source_in
+from mcp_app.catalogue.changes.drafts import check_draft, publish_draft, source_in, states_of
 from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.catalogue.sources.base import Source
 from mcp_app.catalogue.sources.lookup import made_here, maker, makers, source_of
@@ -106,7 +106,7 @@ class DraftPages(CallersPages):
             "add_choice": choice if len(choice) > 1 else [],
             "card": card_of(request, waits, entry) if waits is not None else None,
             "shows_draft": shown is not None,
-            "draft_button": _button(request, waits, shown) if may_save else "",
+            "draft_button": draft_button(request, waits, shown) if may_save else "",
             "seen": revisions.last_revision(entry) if entry is not None else 0,
             "why": request.POST.get("why", shown.note if shown is not None else ""),
             "may_say_why": may_save,
@@ -122,11 +122,29 @@ class DraftPages(CallersPages):
 
     def shown_draft(self, request: HttpRequest, entry: Entry | None) -> Draft | None:
         """Return the draft that ``?draft=`` refers to. The form shows the values of this draft."""
-        pk = _digits(request.GET.get("draft", ""))
-        if pk is None:
-            return None
-        kind, number = self.model.KIND, entry.pk if entry is not None else None
-        return Draft.objects.filter(pk=pk, kind=kind, entry_id=number).first()
+        return draft_in_address(request, self.model.KIND, entry)
+
+    # The page of drafts calls these methods, which are others for rows that are not entries.
+
+    def may_draft(self, request: HttpRequest, entry: Entry | None) -> bool:
+        """Return True if the user may save drafts of the entry, or of new entries if ``entry`` is None."""
+        return bool(self.has_change_permission(request, entry) if entry else self.has_add_permission(request))
+
+    def draft_states(self, draft: Draft, entry: Entry | None) -> tuple[Any, Any]:
+        """Return the entry's state without the draft (None for a new entry) and with the draft."""
+        return states_of(draft, entry)
+
+    def draft_effect(self, draft: Draft, entry: Entry | None) -> Any:
+        """Return None, because the differences of an entry show the whole effect."""
+        return None
+
+    def check_draft(self, draft: Draft) -> None:
+        """Raise the ValidationError that publishing this draft would raise."""
+        check_draft(draft)
+
+    def publish_draft(self, **given: Any) -> Entry:
+        """Publish a draft, and return the entry. The arguments are those of the service."""
+        return publish_draft(**given)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Add the drafts that are deleted together with their entries."""
@@ -209,7 +227,7 @@ def _meanwhile(request: HttpRequest, entry: Entry | None) -> list[Between]:
     return changes_since(entry, seen) if entry is not None and seen is not None else []
 
 
-def _button(request: HttpRequest, waits: Draft | None, shown: Draft | None) -> str:
+def draft_button(request: HttpRequest, waits: Draft | None, shown: Draft | None) -> str:
     """Return the label of the button that saves a draft, or "" if the form must not save one."""
     if shown is not None or waits is None:
         return SAVE
@@ -220,6 +238,12 @@ def _button(request: HttpRequest, waits: Draft | None, shown: Draft | None) -> s
 
 def _saved(obj: Any) -> Draft | None:
     return getattr(obj, "saved_draft", None)
+
+
+def draft_in_address(request: HttpRequest, kind: str, entry: Entry | None) -> Draft | None:
+    """Return the draft of an entry, or of a new one, that ``?draft=`` refers to."""
+    pk, number = _digits(request.GET.get("draft", "")), entry.pk if entry is not None else None
+    return None if pk is None else Draft.objects.filter(pk=pk, kind=kind, entry_id=number).first()
 
 
 def draft_as_seen(token: str) -> Draft | None:

@@ -16,6 +16,7 @@ from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.entries.differences import ShownDifference, faults, field_differences
+from mcp_app.admin.entries.draft_card import State
 from mcp_app.catalogue.changes import revisions, services, states
 from mcp_app.catalogue.changes.rolling_back import (
     RollBack,
@@ -114,7 +115,7 @@ class HistoryPages(ModelAdmin[Any]):
         return TemplateResponse(request, "mcp_admin/history.html", context)
 
     def _shown(self, change: CatalogueChange, entry: Entry | None, *, may: bool) -> HistoryChange:
-        fields = field_differences(change.before, change.after)
+        fields = field_differences(self.shown_state(change.before), self.shown_state(change.after))
         present = change.after is not None and entry is not None and self._is_present(change, entry)
         gone = change.after is None and entry is not None
         url = (
@@ -183,6 +184,7 @@ class HistoryPages(ModelAdmin[Any]):
             "plan": plan,
             "restores": restores,
             "fields": self._differences(plan, change) if plan is not None else [],
+            "effect": self.effect_of(plan.before, plan.after) if plan is not None else None,
             "refused": refused,
             "told": [] if refused else problems,
             "why": request.POST.get("why", ""),
@@ -191,9 +193,18 @@ class HistoryPages(ModelAdmin[Any]):
         return TemplateResponse(request, "mcp_admin/roll_back.html", context)
 
     def _differences(self, plan: RollBack, change: CatalogueChange) -> list[ShownDifference]:
-        return field_differences(plan.before, plan.after, getattr(self.row_now(change), "definition", None))
+        before, after = self.shown_state(plan.before), self.shown_state(plan.after)
+        return field_differences(before, after, getattr(self.row_now(change), "definition", None))
 
     # Rows other than entries have other services.
+
+    def shown_state(self, state: State | None) -> State | None:
+        """Convert a stored state for display."""
+        return state
+
+    def effect_of(self, before: State | None, after: State) -> Any:
+        """Return the effect of a change that the differences of its fields do not show, or None."""
+        return None
 
     def row_now(self, change: CatalogueChange) -> Entry | None:
         """Return the row of a change, or None if it does not exist."""

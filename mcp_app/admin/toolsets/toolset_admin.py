@@ -10,34 +10,42 @@ from django.core.exceptions import PermissionDenied
 from django.forms import Media
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
+from mcp_app.admin.entries.draft_card import State, card_of
+from mcp_app.admin.entries.entry_drafts import draft_button, draft_in_address
 from mcp_app.admin.entries.entry_history import HistoryPages
 from mcp_app.admin.markup import badge
-from mcp_app.admin.toolsets.forms import ToolsetForm, rule_line
+from mcp_app.admin.toolsets.forms import ToolsetForm, readable_state, rule_line
 from mcp_app.auth.own_addresses import resource
 from mcp_app.auth.permissions import PermissionMissing, may_view_people
 from mcp_app.catalogue.access import holder_of, toolset_decision
-from mcp_app.catalogue.changes import revisions
+from mcp_app.catalogue.changes import pending_drafts, revisions
 from mcp_app.catalogue.changes.rolling_back import RollBack, state_after
 from mcp_app.catalogue.changes.services import PUBLISH, EntryChange, may_publish
 from mcp_app.catalogue.search import misses
 from mcp_app.catalogue.snapshots.toolsets import path_of
 from mcp_app.catalogue.toolsets import contents, services
 from mcp_app.catalogue.toolsets.checks import sound
+from mcp_app.catalogue.toolsets.drafts import check_toolset_draft, drafted, publish_toolset_draft
 from mcp_app.catalogue.toolsets.groups import names_of
 from mcp_app.interface.text import marked
-from mcp_app.models import CatalogueChange, Toolset
+from mcp_app.models import CatalogueChange, Draft, Toolset
 from mcp_app.protocol.messages.server import ENDPOINT
 
 VIEW = "mcp_app.view_toolset"
-ADD = (VIEW, "mcp_app.add_toolset", PUBLISH)
-CHANGE = (VIEW, "mcp_app.change_toolset", PUBLISH)
+# Without the permission to publish, users can save drafts only.
+ADD = (VIEW, "mcp_app.add_toolset")
+CHANGE = (VIEW, "mcp_app.change_toolset")
 DELETE = (VIEW, "mcp_app.delete_toolset", PUBLISH)
+
+
+MESSAGES = "mcp_app.view_message"
 
 
 @admin.register(Toolset)
@@ -104,11 +112,15 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
         """Show the form of a new toolset (GET), or store it (POST)."""
         if not request.user.has_perms(ADD):
             raise PermissionMissing(*ADD)
-        form = ToolsetForm(request)
-        if request.method == "POST" and (row := form.stored()) is not None:
+        draft = draft_in_address(request, Toolset.KIND, None)
+        form = ToolsetForm(request, draft=draft)
+        if "_draft" in request.POST:
+            if (saved := form.saved_draft()) is not None:
+                return self._to_draft(request, saved)
+        elif request.method == "POST" and (row := form.stored()) is not None:
             self.message_user(request, f"Added {marked(row)}. Clients can use it now.", messages.SUCCESS)
             return HttpResponseRedirect(self.page_url("change", row))
-        return self._form_page(request, form, "Add a toolset")
+        return self._form_page(request, form, "Add a toolset", draft=draft)
 
     def edit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the form of a toolset (GET), or change it (POST)."""
@@ -117,18 +129,37 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             return self.not_there(request, object_id)
         if not request.user.has_perms(CHANGE):
             raise PermissionMissing(*CHANGE)
-        form = ToolsetForm(request, row)
-        if request.method == "POST" and form.stored() is not None:
+        draft = draft_in_address(request, Toolset.KIND, row)
+        form = ToolsetForm(request, row, draft, self._without(request, row, draft))
+        if "_draft" in request.POST:
+            if (saved := form.saved_draft()) is not None:
+                return self._to_draft(request, saved)
+        elif request.method == "POST" and form.stored() is not None:
             self.message_user(request, "Saved. Clients are notified now.", messages.SUCCESS)
             return HttpResponseRedirect(self.page_url("change", row))
-        return self._form_page(request, form, f"Edit {marked(row)}", row)
+        return self._form_page(request, form, f"Edit {marked(row)}", row, draft)
+
+    def _without(self, request: HttpRequest, row: Toolset, draft: Draft | None) -> list[str]:
+        """Return the members that the address asks to leave out: ``?without=unused``."""
+        if request.GET.get("without") != "unused" or not request.user.has_perm(MESSAGES):
+            return []
+        shown = row if draft is None else drafted(draft)
+        return [each.identity for each in contents.unused_in(contents.contents_of(shown)).tools]
+
+    def _to_draft(self, request: HttpRequest, draft: Draft) -> HttpResponse:
+        text = f"Draft of {marked(draft.key)} saved. Clients do not see it until it is published."
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(reverse(f"{self.admin_site.name}:mcp_app_draft_change", args=[draft.pk]))
 
     def row_page(self, request: HttpRequest, row: Toolset) -> HttpResponse:
         """Show the entries of a toolset, their cost, and who can use it."""
-        found, may_read = contents.contents_of(row), request.user.has_perm("mcp_app.view_message")
+        found, may_read = contents.contents_of(row), request.user.has_perm(MESSAGES)
+        draft = pending_drafts.draft_of(_any(row))
         context = {
             **self.object_context(request, f"Toolset {marked(row)}", row),
             "row": row,
+            "card": None if draft is None else card_of(request, draft, row),
+            "unused_url": f"{self.draft_form_url(draft, row)}?{urlencode(_leaving_out(draft))}",
             "address": resource(path=path_of(row.slug)) if row.enabled else path_of(row.slug),
             "who": who_can_use(row),
             "rules": [rule_line(rule) for rule in row.rules],
@@ -170,8 +201,17 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
         return context | {"decision": decision, "lacking": lacking if decision.can else []}
 
     def _form_page(
-        self, request: HttpRequest, form: ToolsetForm, title: str, row: Toolset | None = None
+        self,
+        request: HttpRequest,
+        form: ToolsetForm,
+        title: str,
+        row: Toolset | None = None,
+        draft: Draft | None = None,
     ) -> HttpResponse:
+        waits = draft or (None if row is None else pending_drafts.draft_of(_any(row)))
+        back = self.page_url("changelist") if row is None else self.page_url("change", row)
+        if draft is not None and row is None:
+            back = reverse(f"{self.admin_site.name}:mcp_app_draft_change", args=[draft.pk])
         scripts = Media(js=["mcp_app/entry_form.js", "mcp_app/toolset.js"])
         context = {
             **self.object_context(request, title, row),
@@ -180,13 +220,54 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             "picker": form.picker(),
             "search_tokens": contents.search_tokens(),
             "seen": "" if row is None else row.revision,
-            "back": self.page_url("changelist") if row is None else self.page_url("change", row),
-            "button": "Save" if row is not None else "Add toolset",
+            "back": back,
+            "button": "" if draft or not may_publish(request.user) else "Save" if row else "Add toolset",
+            "draft_button": draft_button(request, waits, draft),
+            "draft": draft,
+            "waits": waits,
+            "token": "" if waits is None else f"{waits.pk}:{waits.version}",
+            "why": request.POST.get("why", draft.note if draft is not None else ""),
         }
         context["media"] = context["media"] + form.media + scripts
         return TemplateResponse(request, "mcp_admin/toolset_form.html", context)
 
+    # Drafts, which ``catalogue/toolsets/drafts.py`` writes.
+
+    def may_draft(self, request: HttpRequest, row: Toolset | None) -> bool:
+        """Return True if the user may save drafts of the toolset, or of new toolsets if ``row`` is None."""
+        return bool(request.user.has_perms(CHANGE if row else ADD))
+
+    def draft_form_url(self, draft: Draft | None, row: Toolset | None) -> str:
+        """Return the address of the form that edits a draft, without the draft."""
+        return self.page_url("add") if row is None else self.page_url("edit", row)
+
+    def draft_states(self, draft: Draft, row: Toolset | None) -> tuple[State | None, State | None]:
+        """Return the toolset's state without the draft (None for a new toolset) and with the draft."""
+        before = None if row is None else services.state_of(row)
+        return self.shown_state(before), self.shown_state(services.state_of(drafted(draft)))
+
+    def draft_effect(self, draft: Draft, row: Toolset | None) -> contents.Effect:
+        """Return the members that publishing would add and remove, and the tokens before and after it."""
+        return contents.effect_of(row, drafted(draft))
+
+    def check_draft(self, draft: Draft) -> None:
+        """Raise the ValidationError that publishing this draft would raise."""
+        check_toolset_draft(draft)
+
+    def publish_draft(self, **given: Any) -> Toolset:
+        """Publish a draft, and return the toolset."""
+        return publish_toolset_draft(**given)
+
     # History and roll back.
+
+    def shown_state(self, state: State | None) -> State | None:
+        """Convert a stored state for display: a line for each member and rule, and groups by name."""
+        return None if state is None else readable_state(state)
+
+    def effect_of(self, before: State | None, after: State) -> contents.Effect:
+        """Return the members and tokens that a roll back changes."""
+        old = None if before is None else services.of_state(before)
+        return contents.effect_of(old, services.of_state(after))
 
     def may_roll_back(self, request: HttpRequest, entry: Any) -> bool:
         """Return True if the user may restore an earlier state, or with ``entry`` None a deleted toolset."""
@@ -227,6 +308,11 @@ def who_can_use(row: Toolset) -> str:
 def _contents(row: Toolset) -> contents.Contents:
     found: contents.Contents | None = vars(row).get("contents")
     return contents.contents_of(row) if found is None else found
+
+
+def _leaving_out(draft: Draft | None) -> dict[str, Any]:
+    """Return the parameters of the form that leaves out members without calls."""
+    return {"without": "unused", **({} if draft is None else {"draft": draft.pk})}
 
 
 def _any(row: Any) -> Any:

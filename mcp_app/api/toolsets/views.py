@@ -68,7 +68,7 @@ class ToolsetInput(InputSerializer):
         child=serializers.JSONField(),
         required=False,
         help_text="Objects with `kind` and `key`, and with `title`, `description` and `fixed_arguments` that "
-        "apply in this toolset only.",
+        "apply in this toolset only. With `excluded`, the entry is not a member, even if a rule matches it.",
     )
     rules = serializers.ListField(
         child=serializers.JSONField(),

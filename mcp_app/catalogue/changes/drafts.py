@@ -24,7 +24,7 @@ from mcp_app.catalogue.sources.lookup import made_here, named, source_of
 from mcp_app.models import Draft
 from mcp_app.models.catalogue import Row
 
-_GONE: Final = "This draft was published or discarded meanwhile."
+GONE: Final = "This draft was published or discarded meanwhile."
 _FILE_GONE: Final = "The file uploaded with this draft can no longer be read: upload it again."
 
 
@@ -50,7 +50,7 @@ def save_draft(
     with transaction.atomic(), ExitStack() as uploads:
         revisions.lock()
         row = None if entry is None else services.locked(entry)
-        stored = _unchanged(kind, row, draft)
+        stored = pending_as_seen(kind, row, draft)
         if row is not None:
             services.refuse_stale(row, seen)
         new = stored or _new(kind, row, source)
@@ -61,15 +61,21 @@ def save_draft(
         # The permission contains the group's name, and the group may be renamed before publishing.
         grant_membership(given.get("permission") or "")
         new.values = _differing(kind, row, source, given, stored)
-        new.key = _key(new, kind, row)
-        new.version += 1 if stored is not None else 0
-        new.revision = revisions.last_revision(row) if row is not None else 0
-        new.note, new.author = note, revisions.stored_actor(actor)
         _keep_upload(new, given, uploads)
-        new.save()
-        pending_drafts.audit_draft(new, "catalogue.draft_saved", actor, {"why": note} if note else {})
+        store(new, row, actor, note)
         uploads.pop_all()
     return new
+
+
+def store(draft: Draft, row: Any, actor: Any, note: str) -> None:
+    """Store a draft with its new values as the draft of ``row``, or of a new row if ``row`` is None."""
+    kind = pending_drafts.DRAFTED[draft.kind]
+    draft.key = _key(draft, kind, row)
+    draft.version += 0 if draft._state.adding else 1
+    draft.revision = revisions.last_revision(row) if row is not None else 0
+    draft.note, draft.author = note, revisions.stored_actor(actor)
+    draft.save()
+    pending_drafts.audit_draft(draft, "catalogue.draft_saved", actor, {"why": note} if note else {})
 
 
 def publish_draft(*, draft: Draft, actor: Any, why: str = "", seen: int | None = None) -> Any:
@@ -81,17 +87,22 @@ def publish_draft(*, draft: Draft, actor: Any, why: str = "", seen: int | None =
     services.refuse_unless_publisher(actor)
     with transaction.atomic():
         revisions.lock()
-        stored = _as_seen(draft)
+        stored = as_seen(draft)
         row = pending_drafts.entry_of(stored)
         if row is not None:
             services.refuse_stale(row, stored.revision if seen is None else seen)
-        detail = {"drafted_by": str(stored.author) if stored.author else "system"}
-        why = revisions.checked_why(why) or stored.note
-        author = ChangeAuthor(actor=actor, action="published", why=why, detail=detail)
+        author = publisher(stored, actor, why)
         with _opened(stored, row) as change:
             published = services.write_change(change=change, author=author)
         pending_drafts.drop(stored)
     return published
+
+
+def publisher(draft: Draft, actor: Any, why: str) -> ChangeAuthor:
+    """Return the author of the change that publishes a draft. The draft's note replaces an empty reason."""
+    detail = {"drafted_by": str(draft.author) if draft.author else "system"}
+    why = revisions.checked_why(why) or draft.note
+    return ChangeAuthor(actor=actor, action="published", why=why, detail=detail)
 
 
 def publish_drafts(*, drafts: Sequence[Draft], actor: Any, why: str = "") -> int:
@@ -102,7 +113,7 @@ def publish_drafts(*, drafts: Sequence[Draft], actor: Any, why: str = "") -> int
     services.refuse_unless_publisher(actor)
     with transaction.atomic(), ExitStack() as files:
         revisions.lock()
-        stored = [_as_seen(draft) for draft in drafts]
+        stored = [as_seen(draft) for draft in drafts]
         changes = []
         for each in stored:
             row = pending_drafts.entry_of(each)
@@ -119,7 +130,7 @@ def discard_draft(*, draft: Draft, actor: Any) -> None:
     """Delete a draft. Only the audit trail records this, because drafts are not in the history."""
     with transaction.atomic():
         revisions.lock()
-        stored = _as_seen(draft)
+        stored = as_seen(draft)
         pending_drafts.audit_draft(stored, "catalogue.draft_discarded", actor, {})
         pending_drafts.drop(stored)
 
@@ -163,24 +174,24 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft | None:
+def pending_as_seen(kind: type[Any], row: Any, draft: Draft | None) -> Draft | None:
     """Return the pending draft. Raises ChangedMeanwhile if it is not the draft that the caller read."""
     if draft is None:
         stored = pending_drafts.draft_of(row) if row is not None else None
         if stored is not None:
             raise ChangedMeanwhile(f"{stored.author or 'The system'} saved a draft meanwhile. Review it.")
         return None
-    stored = _as_seen(draft)
+    stored = as_seen(draft)
     if (stored.kind, stored.entry_id) != (kind.KIND, row.pk if row is not None else None):
-        raise ChangedMeanwhile(_GONE)
+        raise ChangedMeanwhile(GONE)
     return stored
 
 
-def _as_seen(draft: Draft) -> Draft:
+def as_seen(draft: Draft) -> Draft:
     """Return the stored draft. Raises ChangedMeanwhile if it was deleted or saved again."""
     stored = Draft.objects.select_related("author").filter(pk=draft.pk).first()
     if stored is None:
-        raise ChangedMeanwhile(_GONE)
+        raise ChangedMeanwhile(GONE)
     if stored.version != draft.version:
         raise ChangedMeanwhile(
             f"{stored.author or 'The system'} saved this draft again meanwhile. Review it."
@@ -211,7 +222,7 @@ def _differing(
     return differing
 
 
-def _key(draft: Draft, kind: type[Any], row: Row | None) -> str:
+def _key(draft: Draft, kind: type[Any], row: Any) -> str:
     if row is not None:
         return revisions.key_of(row)
     key: str = draft.values[kind.KEY]
@@ -246,7 +257,7 @@ def _with_kept_upload(given: Mapping[str, Any], stored: Draft | None) -> Iterato
 def _opened(draft: Draft, row: Row | None) -> Iterator[EntryChange]:
     """Yield the change that publishing a draft would make, with the draft's upload open for reading."""
     if draft.entry_id is not None and row is None:
-        raise ChangedMeanwhile(_GONE)
+        raise ChangedMeanwhile(GONE)
     values = states.service_values(draft.values)
     with _upload(draft) as file:
         if "file" in draft.values:

@@ -7,10 +7,12 @@ from typing import Any
 from django.db import transaction
 
 from mcp_app.catalogue.changes import revisions
-from mcp_app.models import Draft, audit
+from mcp_app.models import Draft, Toolset, audit
 from mcp_app.models.catalogue import ENTRY_KINDS, Row
 
 KIND_NAMED = {kind.KIND: kind for kind in ENTRY_KINDS}
+# All kinds of rows that have drafts. ``catalogue/toolsets/drafts.py`` writes those of toolsets.
+DRAFTED: dict[str, type[Any]] = {**KIND_NAMED, Toolset.KIND: Toolset}
 
 
 def draft_of(row: Row) -> Draft | None:
@@ -19,10 +21,10 @@ def draft_of(row: Row) -> Draft | None:
 
 
 def entry_of(draft: Draft) -> Any:
-    """Return the entry that a draft changes, or None for a draft of a new entry."""
+    """Return the row that a draft changes, or None for a draft of a new one."""
     if draft.entry_id is None:
         return None
-    kind: Any = KIND_NAMED[draft.kind]
+    kind: Any = DRAFTED[draft.kind]
     return kind._default_manager.filter(pk=draft.entry_id).first()
 
 

@@ -101,9 +101,10 @@ class Selection:
                 self._tagged[tag].add(key)
 
     def members(self, members: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]]) -> set[Key]:
-        """Return the keys of the entries that are named or that match a rule."""
-        named = {(str(each["kind"]), str(each["key"])) for each in members}
-        return (named & self.entries.keys()).union(*map(self.matching, rules))
+        """Return the keys of the entries that are named or that match a rule, without the excluded ones."""
+        excluded = {_named(each) for each in members if each.get("excluded")}
+        named = {_named(each) for each in members}
+        return (named & self.entries.keys()).union(*map(self.matching, rules)) - excluded
 
     def matching(self, rule: Mapping[str, Any]) -> set[Key]:
         """Return the keys of the entries that match all parts of a rule."""
@@ -126,6 +127,10 @@ class Selection:
 
 def _by_key(key: Key) -> str:
     return key[1]
+
+
+def _named(member: Mapping[str, Any]) -> Key:
+    return str(member["kind"]), str(member["key"])
 
 
 def key_of(entry: Any) -> str:

@@ -70,6 +70,16 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """The effect of a change: the members that a toolset gains and loses, and its tokens before and after."""
+
+    gained: list[Member]
+    lost: list[Member]
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unused:
     """The tools of a toolset without a call for UNUSED_DAYS, and their share of the tools' tokens."""
 
@@ -90,17 +100,35 @@ def contents_of(row: Toolset) -> Contents:
     return next(iter(contents_of_each([row])))
 
 
+def effect_of(before: Toolset | None, after: Toolset) -> Effect:
+    """Return the effect of a change of a toolset, which is new if ``before`` is None."""
+    old, new = contents_of_each([before or Toolset(), after])
+    had, has = ({each.identity for each in found.members} for found in (old, new))
+    gained = [each for each in new.members if each.identity not in had]
+    lost = [each for each in old.members if each.identity not in has]
+    return Effect(gained, lost, old.tokens, new.tokens)
+
+
 def contents_of_each(rows: Iterable[Toolset]) -> Iterable[Contents]:
     """Yield the entries of each toolset."""
     selection = _selection()
     for row in rows:
-        own = {(str(each["kind"]), str(each["key"])): own_values(each) for each in row.members}
+        own = {
+            (str(each["kind"]), str(each["key"])): own_values(each)
+            for each in row.members
+            if not each.get("excluded")
+        }
         found = selection.members(row.members, row.rules)
         entries = {key: _changed(selection.entries[key], own.get(key, {})) for key in found}
         order = sorted(entries, key=lambda key: (_KINDS.index(key[0]), entries[key].order))
         members = [_member(key, entries[key], is_named=key in own) for key in order]
         searching = search_tokens() if row.searches else None
         yield Contents(members, sorted(own.keys() - selection.entries.keys()), searching)
+
+
+def matching_rules(row: Toolset) -> set[str]:
+    """Return the identities of the entries that a rule of a toolset matches."""
+    return {f"{kind} {key}" for kind, key in _selection().members((), row.rules)}
 
 
 def search_tokens() -> int:

@@ -185,7 +185,7 @@ def test_draft_over_a_newer_change_needs_a_fresh_review(root_with_history: Clien
     answer = root.post(page("draft", "publish", draft.pk), old, follow=True)
     text = answer.content.decode()
     assert "Nothing was changed: Changed by root after you opened it." in text
-    assert "The published entry changed after this draft was saved." in text
+    assert "The published prompt changed after this draft was saved." in text
     assert "urgent" in text
     assert '<bdi class="mcp-text">7</bdi></ins>' in text
     assert "Publish over these changes" in text

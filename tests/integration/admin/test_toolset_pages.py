@@ -12,9 +12,10 @@ from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.search import misses
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.toolsets.contents import contents_of, search_tokens
+from mcp_app.catalogue.toolsets.drafts import save_toolset_draft
 from mcp_app.catalogue.toolsets.groups import memberships_of
 from mcp_app.catalogue.toolsets.services import save_toolset
-from mcp_app.models import Tool, Toolset
+from mcp_app.models import AuditEvent, Draft, Tool, Toolset
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.samples.admin_seed import Seed
@@ -30,6 +31,24 @@ def _loaded(seeded: Seed) -> Any:
     current_snapshot.refresh_now(force=True)
     yield
     current_snapshot.replace(before)
+
+
+@pytest.fixture
+def editor(seeded: Seed, django_user_model: Any) -> Client:
+    """Return a client of staff who may add and change toolsets, and not publish them."""
+    user = django_user_model.objects.create_user("editor", is_staff=True)
+    names = [f"{verb}_toolset" for verb in ("view", "add", "change")]
+    user.user_permissions.set(Permission.objects.filter(codename__in=names))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def press(client: Client, button: str, draft: Draft, **more: Any) -> Any:
+    """Press a button of the card of a draft."""
+    card = client.get(page("draft", "change", draft.pk), follow=True).context["card"]
+    sent = {"version": card.draft.version, "seen": card.seen, **more}
+    return client.post(page("draft", button, draft.pk), sent)
 
 
 def typed(**values: Any) -> dict[str, Any]:
@@ -191,3 +210,91 @@ def test_searches_without_a_tool_need_the_permission_to_view_messages(
         seeded.outsider.user_permissions.add(Permission.objects.get(codename=codename))
         shown = client_of("outsider").get(page("toolset", "change", row.pk))
         assert shown.content.decode().count("cancel order 4711") == found
+
+
+def test_draft_of_toolset_is_saved_compared_and_published(root: Client, editor: Client, seeded: Seed) -> None:
+    row = store(rules=[{"kind": "prompt"}], title="Before")
+    edit = page("toolset", "edit", row.pk)
+    values = typed(title="After", members=["tool echo"], rules="", seen=row.revision, why="smaller")
+    assert editor.post(edit, values).status_code == 403
+    answer = editor.post(edit, values | {"_draft": "1"}, follow=True)
+    assert answer.redirect_chain[-1][0] == page("toolset", "change", row.pk)
+    row.refresh_from_db()
+    draft = Draft.objects.get()
+    assert (row.title, draft.kind, draft.note) == ("Before", "toolset", "smaller")
+    card = answer.context["card"]
+    assert "prompt summarise" in {each.identity for each in card.effect.lost}
+    assert {each.kind for each in card.effect.lost} == {"prompt"}
+    assert (card.effect.gained, card.effect.before > card.effect.after) == ([], True)
+    assert (card.may_edit, card.may_publish) == (True, False)
+    assert press(editor, "publish", draft).status_code == 403
+    listed = root.get(page("draft", "changelist")).context["cl"].result_list
+    assert [each.key for each in listed] == ["team"]
+    assert press(root, "publish", draft)["Location"] == page("toolset", "change", row.pk)
+    row.refresh_from_db()
+    assert (row.title, row.rules, Draft.objects.count()) == ("After", [], 0)
+    newest = revisions.history_of("toolset", "team").first()
+    assert newest is not None
+    assert (newest.action, newest.why) == ("published", "smaller")
+    event = AuditEvent.objects.filter(action="catalogue.published").latest("id")
+    assert event.detail["drafted_by"] == "editor"
+
+
+def test_draft_of_new_toolset_is_edited_and_published(root: Client, editor: Client, seeded: Seed) -> None:
+    answer = editor.post(ADD, typed(_draft="1", members=["tool echo"]), follow=True)
+    draft = Draft.objects.get()
+    assert answer.redirect_chain[-1][0] == page("draft", "change", draft.pk)
+    assert not Toolset.objects.exists()
+    edit = answer.context["card"].edit_url
+    form = editor.get(edit).context["form"]
+    assert (form["slug"].value(), form.chosen) == ("team", {"tool echo"})
+    again = typed(_draft="1", title="Team", members=["tool echo"], **{"mcp-draft": f"{draft.pk}:1"})
+    assert editor.post(edit, again).status_code == 302
+    stale = editor.post(edit, again)
+    assert stale.context["form"].non_field_errors()
+    second = editor.post(ADD, typed(_draft="1"))
+    assert "slug" in second.context["form"].errors
+    assert press(root, "publish", Draft.objects.get())["Location"] == page(
+        "toolset", "change", Toolset.objects.get().pk
+    )
+    assert Toolset.objects.get().title == "Team"
+
+
+def test_draft_of_changed_or_deleted_toolset_is_not_published_unseen(root: Client, seeded: Seed) -> None:
+    row = store()
+    draft = save_toolset_draft(actor=None, toolset=row, title="Drafted")
+    seen = row.revision
+    save_toolset(actor=None, toolset=row, instructions="Newer")
+    sent = {"version": 1, "seen": seen}
+    root.post(page("draft", "publish", draft.pk), sent)
+    assert Toolset.objects.get().title == ""
+    card = root.get(page("toolset", "change", row.pk)).context["card"]
+    assert [each.change.action for each in card.between] == ["changed"]
+    press(root, "publish", draft)
+    row.refresh_from_db()
+    assert (row.title, row.instructions) == ("Drafted", "Newer")
+    other = save_toolset_draft(actor=None, toolset=row, title="Other")
+    press(root, "discard", other)
+    assert not Draft.objects.exists()
+    save_toolset_draft(actor=None, toolset=row, title="Other")
+    root.post(page("toolset", "remove", row.pk))
+    assert not Draft.objects.exists()
+
+
+def test_unused_tools_are_left_out_in_a_draft(root: Client, seeded: Seed) -> None:
+    row = store(rules=[{"kind": "tool"}])
+    shown = root.get(page("toolset", "change", row.pk)).context
+    unused = {each.identity for each in shown["unused"].tools}
+    assert unused
+    assert "tool echo" not in unused  # The seeded messages call it.
+    form = root.get(shown["unused_url"]).context["form"]
+    assert form.chosen == {"tool echo"}
+    assert set(form["excluded"].value().splitlines()) == unused
+    values = typed(_draft="1", members=["tool echo"], rules="kind:tool", excluded=form["excluded"].value())
+    root.post(page("toolset", "edit", row.pk), values)
+    card = root.get(page("toolset", "change", row.pk)).context["card"]
+    assert {each.identity for each in card.effect.lost} == unused
+    assert not any(each.get("excluded") for each in Toolset.objects.get().members)
+    press(root, "publish", Draft.objects.get())
+    row.refresh_from_db()
+    assert not unused & {each.identity for each in contents_of(row).members}

@@ -17,6 +17,7 @@ from mcp_app.catalogue.changes.services import ChangedMeanwhile
 from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.snapshot import Catalogue
 from mcp_app.catalogue.toolsets.checks import MAX_RULES, SLUG_DAYS
+from mcp_app.catalogue.toolsets.drafts import publish_toolset_draft, save_toolset_draft
 from mcp_app.catalogue.toolsets.groups import memberships_of, names_of
 from mcp_app.catalogue.toolsets.services import delete_toolset, roll_back, save_toolset, state_of
 from mcp_app.catalogue.transfer import TransferRefused
@@ -266,3 +267,49 @@ def test_catalogue_file_has_toolsets_with_names_of_groups() -> None:
         bring({**HEAD, "toolsets": [{"slug": "x", "enabled": "yes"}]})
     bring({**HEAD, "toolsets": []}, prune=True)
     assert not Toolset.objects.exists()
+
+
+@pytest.mark.requirement("TSET-13")
+def test_excluded_entry_is_not_offered_although_a_rule_matches(announced: list[int]) -> None:
+    tool(echo_back)
+    mirror()
+    excluded = {**ADD, "excluded": True}
+    row = store(members=[excluded], rules=[{"kind": "tool"}])
+    assert list(served().tools) == ["echo_back"]
+    assert "members" in refused(slug="other", members=[{**excluded, "title": "Sum"}])
+    assert "members" in refused(slug="other", members=[{**ADD, "excluded": "yes"}])
+    save_toolset(actor=None, toolset=row, members=[])
+    assert "add" in served().tools
+
+
+@pytest.mark.requirement("TSET-12")
+def test_draft_changes_neither_lists_nor_revisions_until_it_is_published(
+    announced: list[int], someone: Any, django_user_model: Any
+) -> None:
+    row = store()
+    announced.clear()
+    draft = save_toolset_draft(actor=someone, toolset=row, members=[], title="Empty")
+    assert (list(served().tools), announced) == (["add"], [])
+    with pytest.raises(ValidationError):
+        save_toolset_draft(actor=None, toolset=row, draft=draft, title="", members=[ADD])
+    with pytest.raises(ChangedMeanwhile):
+        save_toolset_draft(actor=None, toolset=row, title="Other")
+    with pytest.raises(PermissionDenied):
+        publish_toolset_draft(draft=draft, actor=django_user_model.objects.create_user("editor"))
+    publish_toolset_draft(draft=draft, actor=None)
+    row.refresh_from_db()
+    assert (dict(served().tools), announced) == ({}, [row.revision])
+    with pytest.raises(ChangedMeanwhile):
+        publish_toolset_draft(draft=draft, actor=None)
+    tool(echo_back)
+    mirror()
+    new = {"kind": "tool", "key": "echo_back"}
+    doomed = save_toolset_draft(actor=None, toolset=row, members=[new])
+    Tool.objects.filter(name="echo_back").delete()
+    with pytest.raises(ValidationError):
+        publish_toolset_draft(draft=doomed, actor=None)
+
+
+def echo_back(text: str) -> str:
+    """Return the text."""
+    return text

@@ -299,7 +299,17 @@ class Requests:
             "POST /admin/mcp_app/limitrule/<id>/reset/": _changing({}),
             "POST /admin/mcp_app/limitrule/<id>/remove/": _changing({}),
             "POST /admin/mcp_app/toolset/add/": _changing({"slug": "new", "audience": "everyone"}),
+            "POST /admin/mcp_app/toolset/add/ _draft": _changing(
+                {"slug": "new", "audience": "everyone", "_draft": "1"}
+            ),
             "POST /admin/mcp_app/toolset/<id>/edit/": _changing({"audience": "logged_in"}),
+            "POST /admin/mcp_app/toolset/<id>/edit/ _draft": _changing(
+                {"audience": "logged_in", "_draft": "1"}
+            ),
+            "POST /admin/mcp_app/draft/<id>/publish/ toolset": _changing({}),
+            "POST /admin/mcp_app/draft/<id>/discard/ toolset": _changing({}),
+            "POST /admin/mcp_app/draft/<id>/publish/ new-toolset": _changing({}),
+            "POST /admin/mcp_app/draft/<id>/discard/ new-toolset": _changing({}),
             "POST /admin/mcp_app/toolset/<id>/remove/": _changing({}),
             "POST /admin/mcp_app/toolset/roll-back/<id>/": _changing({"why": "by mistake"}),
             "POST /admin/mcp_app/upstream/add/": _changing(

@@ -21,6 +21,7 @@ from mcp_app.catalogue.changes.services import (
 from mcp_app.catalogue.documents import storing
 from mcp_app.catalogue.documents.importing import import_operations
 from mcp_app.catalogue.sources.http.source import HTTP
+from mcp_app.catalogue.toolsets.drafts import save_toolset_draft
 from mcp_app.catalogue.toolsets.services import delete_toolset, save_toolset
 from mcp_app.catalogue.upstreams.importing import import_items
 from mcp_app.catalogue.upstreams.storing import packed as packed_tools
@@ -123,11 +124,14 @@ def store() -> Rows:
 
 
 def _toolsets(rows: Rows) -> None:
-    """Store a toolset with two changes, and the history of a deleted one."""
+    """Store a toolset with two changes, the history of a deleted one, and drafts of two others."""
     for slug in ("deleted", "team"):
         row = save_toolset(actor=None, slug=slug, audience="everyone", title="Before")
     rows.toolset = save_toolset(actor=None, toolset=row, title="After")
     delete_toolset(toolset=Toolset.objects.get(slug="deleted"), actor=None)
+    other = save_toolset(actor=None, slug="drafted", audience="everyone")
+    rows.draft["toolset"] = save_toolset_draft(actor=None, toolset=other, title="Drafted")
+    rows.draft["new-toolset"] = save_toolset_draft(actor=None, slug="next", audience="everyone")
     changes = CatalogueChange.objects.filter(kind="toolset")
     rows.change["toolset"] = changes.get(key="team", action="created")
     rows.gone["toolset"] = changes.get(key="deleted", action="deleted")
