@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 from django.db import DatabaseError
@@ -16,6 +17,7 @@ from mcp_app.auth.identity_provider import provider
 from mcp_app.catalogue.snapshots.catalogue_refresher import CatalogueRefresher
 from mcp_app.catalogue.snapshots.current_snapshot import Views
 from mcp_app.catalogue.upstreams import following
+from mcp_app.catalogue.upstreams.standing import StandingChanges
 from mcp_app.conf import Settings
 from mcp_app.database import clock, queries
 from mcp_app.dispatcher import Dispatcher
@@ -93,6 +95,7 @@ class Process(Services):
         self.standalone = Standalone(streams, settings.stream_check_seconds)
         self.catalogue_refresher = CatalogueRefresher()
         self.rules = RulesRefresher()
+        self.upstream_changes = StandingChanges(partial(resource_updates.publish_update, streams))
         self.metrics = MetricsReporter("web", streams, counts, log)
         self.dispatcher = Dispatcher(self)
         self._stop_sweeping = threading.Event()
@@ -156,6 +159,7 @@ class Process(Services):
         else:
             resource_updates.serve_here(self.streams)
         await self.rules.start()
+        self.upstream_changes.start()
         self._ended_connections.start()
         self.log.start()
         spans.start()
@@ -176,6 +180,7 @@ class Process(Services):
         resource_updates.leave(self.streams)
         self.catalogue_refresher.close()
         await self.rules.close()
+        await self.upstream_changes.close()
         await self._ended_connections.close()
         await self.calls.close(seconds=3)
         await self.background.close()

@@ -1,4 +1,4 @@
-"""Streamable HTTP to another server: one POST and its answer, within limits.
+"""Streamable HTTP to another server: one request and its answer, within limits.
 
 Requests with different credentials share no connection. No header of a caller is sent, no cookie is stored,
 and no redirect is followed.
@@ -60,7 +60,7 @@ async def post(
     server may be silent within an event stream.
     """
     until = time.monotonic() + (server.seconds if seconds is None else seconds)
-    request = Request("POST", server.url, sent.headers, sent.body)
+    request = Request(sent.method, server.url, sent.headers, sent.body)
     renewed = False
     while True:
         own = await _secrets(server, until)

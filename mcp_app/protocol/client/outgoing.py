@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from mcp_app.protocol.features.subscriptions import LISTS, METHOD, RESOURCES
 from mcp_app.protocol.http import header_values
 from mcp_app.protocol.http.routing_headers import NAMED_BY
 from mcp_app.protocol.messages import envelope, jsonrpc
@@ -46,13 +47,14 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """The body and headers of one POST. ``id`` is None if the message gets no answer."""
+    """The body and headers of one request. ``id`` is None if the message gets no answer."""
 
-    body: bytes
+    body: bytes | None
     headers: Headers
     id: jsonrpc.Id | None = None
     # True for a request that opens a session: its failure must not be read as an expired session.
     opens: bool = False
+    method: str = "POST"
 
 
 def discover(identity: Identity, number: jsonrpc.Id) -> Outgoing:
@@ -101,6 +103,20 @@ def request(
     sent = {**params, "_meta": told} if told else dict(params)
     named = (*_headers(peer), *(_routing(method, params) if peer.is_modern else ()), *headers)
     return Outgoing(jsonrpc.encode_request(number, method, sent), named, number)
+
+
+def listening(peer: Peer, identity: Identity, number: jsonrpc.Id, uris: Sequence[str]) -> Outgoing:
+    """Return the request whose answer has all notifications that belong to no call.
+
+    A modern server also gets the URIs of resources. A legacy server gets them in other requests.
+    """
+    if peer.is_modern:
+        wanted: dict[str, Any] = dict.fromkeys(LISTS, True)
+        if uris:
+            wanted[RESOURCES] = [*uris]
+        return request(peer, identity, number, METHOD, {"notifications": wanted})
+    headers = (("Accept", "text/event-stream"), *_headers(peer)[len(_COMMON) :])
+    return Outgoing(None, headers, number, method="GET")
 
 
 def notification(peer: Peer, method: str, params: Mapping[str, Any] | None = None) -> Outgoing:

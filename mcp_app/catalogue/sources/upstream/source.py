@@ -32,7 +32,7 @@ from mcp_app.catalogue.sources.upstream.kinds import (
     ItemKind,
     kind_of,
 )
-from mcp_app.catalogue.sources.upstream.known import read
+from mcp_app.catalogue.sources.upstream.known import published, read
 from mcp_app.catalogue.sources.upstream.plan import UpstreamPlan
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool, Upstream
 from mcp_app.protocol.http import param_headers
@@ -78,6 +78,7 @@ class UpstreamSource(Source):
     def definition(self, row: Any) -> Definition | None:
         """Return the definition of an entry that asks another server. Raises DefinitionError."""
         plan = UpstreamPlan.read(row.request, kind_of(type(row)))
+        published.add(plan.upstream)
         return _DEFINITIONS[plan.kind](row, plan)
 
     def check(self, row: Any, errors: Errors) -> None:
