@@ -55,6 +55,7 @@ def _listen_for_ends() -> None:
     ended.register(_end_work)
     if (groups := getattr(get_user_model(), "groups", None)) is not None:
         m2m_changed.connect(_groups_changed, sender=groups.through, dispatch_uid="mcp_app.groups")
+        post_delete.connect(_group_deleted, sender="auth.Group", dispatch_uid="mcp_app.group")
     for signal in (post_save, post_delete):
         signal.connect(_user_changed, sender=settings.AUTH_USER_MODEL, dispatch_uid="mcp_app.user")
         signal.connect(_key_changed, sender="mcp_app.ApiKey", dispatch_uid="mcp_app.key")
@@ -88,6 +89,13 @@ def _groups_changed(action: str, instance: Any, pk_set: Any, reverse: bool, **fa
     for user in users:
         payload = {} if user is None else {"user": user}
         transaction.on_commit(partial(announce, "credentials", payload))
+
+
+def _group_deleted(**_: Any) -> None:
+    """Announce that every credential is read again. Django sends no signal about the lost memberships."""
+    from mcp_app.streams.blocking.announce import announce
+
+    transaction.on_commit(partial(announce, "credentials", {}))
 
 
 def _key_changed(instance: Any, signal: Any, **facts: Any) -> None:

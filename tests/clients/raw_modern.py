@@ -31,16 +31,17 @@ class Modern:
     received: list[Wire] = field(default_factory=list)
     patience: float = PATIENCE
     meta: Wire = field(default_factory=dict)
+    path: str = "/mcp"
 
     def post(self, method: str, params: Mapping[str, Any]) -> Answer:
         """Send one request and return the complete response."""
         with RawClient("127.0.0.1", self.port, self.patience) as client:
-            return client.request("POST", "/mcp", *self._request(method, params))
+            return client.request("POST", self.path, *self._request(method, params))
 
     def listen(self, asked: Mapping[str, Any]) -> EventStream:
         """Open a subscription and return its stream with the first message unread."""
         request = self._request("subscriptions/listen", {"notifications": asked})
-        found = RawClient("127.0.0.1", self.port).open_stream("POST", "/mcp", *request)
+        found = RawClient("127.0.0.1", self.port).open_stream("POST", self.path, *request)
         assert isinstance(found, EventStream), found
         return found
 
