@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group, Permission
@@ -24,10 +25,12 @@ from mcp_app.doctor.installation import Installation
 from mcp_app.doctor.toolsets import offered
 from mcp_app.limits.services import save_rule
 from mcp_app.models import Tool, Toolset
+from mcp_app.protocol.features.tasks import EXTENSION
+from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from tests.unit.transports.streamable_http.asgi import Exchange, Server, hello, request
-from tests.unit.transports.streamable_http.modern import modern
+from tests.unit.transports.streamable_http.modern import meta, modern
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,11 +52,17 @@ REGISTERED = {"add", "code_review", "notes://today", "notes://{slug}"}
 OWN = {"first", "second", "guarded", "hello", "notes://first", "notes://second", "notes://{slug}/all"}
 CONTENTS = {
     "open": {"first", "guarded", "hello", "notes://first"},
-    "logged-in": OWN | REGISTERED,
-    "team": {"second", "notes://second", "notes://{slug}", "notes://{slug}/all"},
+    "logged-in": OWN | REGISTERED | {"slow"},
+    "team": {"second", "slow", "notes://second", "notes://{slug}", "notes://{slug}/all"},
     "tagged": {"first", "guarded", "notes://{slug}/all"},
 }
 NEEDS_PERMISSION = {"guarded"}
+RESOURCES = {"notes://first", "notes://second"}
+# Requests about tasks, which name a task that may not exist.
+TASKS = {
+    "legacy": ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list"),
+    "modern": ("tasks/get", "tasks/update", "tasks/cancel"),
+}
 KINDS = {
     "first": "tool",
     "second": "tool",
@@ -107,6 +116,10 @@ def second() -> str:
     return "second"
 
 
+def slow() -> str:
+    return "slow"
+
+
 def guarded() -> str:
     return "guarded"
 
@@ -130,6 +143,7 @@ def keys(django_user_model: Any) -> dict[str, str | None]:
     """Store the catalogue, the toolsets and the users. Return the Authorization header of each role."""
     tool(tags=["money"])(first)
     tool(second)
+    tool(background=True)(slow)
     tool(tags=["money"], permission="auth.use_it")(guarded)
     prompt(name="hello")(greeting)
     resource("notes://first")(lambda: "1")
@@ -144,7 +158,7 @@ def keys(django_user_model: Any) -> dict[str, str | None]:
     store("logged-in", [], [{"kind": kind} for kind in LISTED], audience="logged_in")
     rules = [{"prefix": "notes://second"}, {"kind": "template", "source": "code"}]
     permissions = memberships_of(["Team"])
-    store("team", named("tool", "second"), rules, audience="groups", permissions=permissions)
+    store("team", named("tool", "second", "slow"), rules, audience="groups", permissions=permissions)
     store("tagged", [], [{"tag": "money"}])
     store("disabled", named("tool", "first"), enabled=False)
     current_snapshot.refresh_now()
@@ -162,7 +176,7 @@ async def server(keys: Any) -> AsyncIterator[Server]:
     """Return one process behind the router of a project."""
     streams = Streams.in_memory()
     await streams.start()
-    made = Server(streams)
+    made = Server(streams, redis_url="redis://nowhere.invalid", grace_seconds=0.0)
     application = asgi.get_application(not_found)
     application.routes["/mcp"] = made.endpoint
     application.routes |= dict.fromkeys(
@@ -188,10 +202,17 @@ class Caller:
 
     async def send(self, method: str, params: dict[str, Any] | None = None) -> Exchange:
         if self.is_modern:
-            found = modern(self.server, method, params, headers=self.headers, path=self.path)
+            told = meta(**{CLIENT_CAPABILITIES: {"extensions": {EXTENSION: {}}}})
+            found = modern(self.server, method, params, headers=self.headers, path=self.path, told=told)
         else:
             found = self.server.send(message=request(method, params), headers=self.headers, path=self.path)
         return await found.done()
+
+    async def answer(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        """Return the answer to a request, as one body or at the end of its stream."""
+        found = await self.send(method, params)
+        is_stream = found.headers[b"content-type"] == b"text/event-stream"
+        return found.messages[-1] if is_stream else found.json
 
     async def open(self) -> Exchange:
         """Open a session, or ask for the description of the server."""
@@ -217,9 +238,70 @@ class Caller:
         for method, params in uses(key):
             if self.is_modern and method == "resources/subscribe":
                 continue
-            answer = (await self.send(method, params)).json
+            answer = await self.answer(method, params)
             outcomes.add("result" in answer and not answer["result"].get("isError"))
         return outcomes
+
+    async def task(self) -> dict[str, Any]:
+        """Return the answer to a call that asks for a task."""
+        params: dict[str, Any] = {"name": "slow", "arguments": {}}
+        found: dict[str, Any] = (
+            await self.send("tools/call", params if self.is_modern else {**params, "task": {}})
+        ).json
+        return found
+
+    async def about(self, task_id: str) -> set[bool]:
+        """Return the outcomes of all requests about a task. The last one cancels it."""
+        outcomes = set()
+        for method in ("tasks/get", "tasks/cancel"):
+            answer = (await self.send(method, {"taskId": task_id})).json
+            outcomes.add("result" in answer)
+        if not self.is_modern:
+            # The result of a cancelled task is its error, so the answer is told by its words.
+            answer = (await self.send("tasks/result", {"taskId": task_id})).json
+            outcomes.add("not found" not in answer["error"]["message"])
+        return outcomes
+
+    async def granted(self, uris: set[str]) -> set[str]:
+        """Return the resources of a subscription that the server grants."""
+        asked = {"notifications": {"resourceSubscriptions": sorted(uris)}}
+        stream = modern(self.server, "subscriptions/listen", asked, headers=self.headers, path=self.path)
+        await stream.until(b"acknowledged")
+        (acknowledged,) = stream.messages
+        stream.gone.set()
+        await stream.done()
+        return set(acknowledged["params"]["notifications"].get("resourceSubscriptions", ()))
+
+
+@pytest.mark.requirement("TSET-01", "TSET-02")
+async def test_tasks_and_subscriptions_agree_with_lists_in_every_cell(
+    server: Server, keys: dict[str, str | None]
+) -> None:
+    for era in ("legacy", "modern"):
+        for role in ROLES:
+            usable = [name for name in TOOLSETS if STATUS[role, name] == OK]
+            callers = {name: Caller(server, era, keys[role], f"/mcp/{name}") for name in usable}
+            made = {name: await task_made(caller, (era, role, name)) for name, caller in callers.items()}
+            for name, caller in callers.items():
+                if era == "legacy" and role != "local":
+                    listed = (await caller.send("tasks/list")).json["result"]["tasks"]
+                    assert [each["taskId"] for each in listed] == ([made[name]] if made[name] else [])
+                for task_id in {*made.values()} - {made[name], ""}:
+                    assert await caller.about(task_id) == {False}, (era, role, name)
+            for name in filter(made.get, usable):
+                assert await callers[name].about(made[name]) == {True}, (era, role, name)
+
+
+async def task_made(caller: Caller, cell: tuple[str, str, str]) -> str:
+    """Return the task that a caller gets at a toolset, or "" if the tool is not in it."""
+    await caller.open()
+    offered = CONTENTS[cell[2]]
+    if caller.is_modern:
+        assert await caller.granted(RESOURCES) == RESOURCES & offered, cell
+    answer = await caller.task()
+    assert ("result" in answer) is ("slow" in offered), (cell, answer)
+    result = answer.get("result", {})
+    return str(result.get("task", result).get("taskId", ""))
 
 
 @pytest.mark.requirement("TSET-01", "TSET-02")
@@ -245,7 +327,12 @@ async def test_lists_and_uses_agree_for_every_role_toolset_and_era(
 async def refused(caller: Caller, cell: Any, status: int) -> None:
     """Every method is refused like the first request, with the reason."""
     caller.headers["mcp-session-id"] = None if caller.is_modern else "unknown"
-    for method, params in [(each, None) for each in LISTS] + [use for key in KINDS for use in uses(key)]:
+    about = [
+        (method, {"taskId": str(uuid4())}) for method in TASKS["modern" if caller.is_modern else "legacy"]
+    ]
+    listen = ("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    every = [*((each, None) for each in LISTS), *(use for key in KINDS for use in uses(key)), *about]
+    for method, params in [*every, *([listen] if caller.is_modern else [])]:
         answer = await caller.send(method, params)
         assert answer.status == status, (cell, method)
         if status == FORBIDDEN:
@@ -368,18 +455,18 @@ async def test_limit_of_the_default_toolset_holds_at_mcp(server: Server, keys: d
     call = ("tools/call", {"name": "first"})
     caller = Caller(server, "modern", keys["member"], "/mcp")
     for _ in range(2):
-        assert not (await caller.send(*call)).json["result"].get("isError")
+        assert not (await caller.answer(*call))["result"].get("isError")
     row = await Toolset.objects.aget(slug="open")
     await aquery(lambda: save_toolset(actor=None, toolset=row, is_default=True))
     await current_snapshot.refresh()
-    outcomes = [(await caller.send(*call)).json["result"].get("isError", False) for _ in range(2)]
+    outcomes = [(await caller.answer(*call))["result"].get("isError", False) for _ in range(2)]
     assert outcomes == [False, True]
     caller.path = "/mcp/open"
-    assert (await caller.send(*call)).json["result"]["isError"]
+    assert (await caller.answer(*call))["result"]["isError"]
     await aquery(lambda: save_toolset(actor=None, toolset=row, is_default=False))
     await current_snapshot.refresh()
     caller.path = "/mcp"
-    assert not (await caller.send(*call)).json["result"].get("isError")
+    assert not (await caller.answer(*call))["result"].get("isError")
 
 
 DAMAGES: dict[str, Any] = {
