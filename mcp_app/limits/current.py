@@ -21,6 +21,7 @@ from mcp_app.models import LimitRule
 # process applies a change of a group's members after it.
 RELOAD_SECONDS: Final = 10.0
 TOPIC: Final = "limits"
+_GROUP: Final = "group:"
 _AMOUNTS: Final = ("rate", "burst", "concurrent", "budget")
 _COPIED: Final = (
     "id", "name", "who", "what", "what_value", "rate_period", "budget_unit", "budget_period",
@@ -109,12 +110,24 @@ def _rule(row: LimitRule, members: Mapping[Any, frozenset[str]]) -> Rule:
         observe=row.mode == LimitRule.Mode.OBSERVE,
         users=users or frozenset(),
         group="" if row.group_id is None else str(row.group_id),
+        exempt=_exempt(row, members),
     )
+
+
+def _exempt(row: LimitRule, members: Mapping[Any, frozenset[str]]) -> frozenset[str]:
+    """Return the persons and API keys that a rule exempts, with the members of groups."""
+    groups = (members.get(each, frozenset()) for each in _exempt_groups(row))
+    return frozenset(each for each in row.exempt if not each.startswith(_GROUP)).union(*groups)
+
+
+def _exempt_groups(row: LimitRule) -> Iterator[int]:
+    return (int(each.removeprefix(_GROUP)) for each in row.exempt if each.startswith(_GROUP))
 
 
 def _members(rows: Collection[LimitRule]) -> dict[Any, frozenset[str]]:
     """Return the members of the groups of rules by group. One query for any number of rules."""
     groups = {row.group_id for row in rows if row.group_id is not None}
+    groups |= {group for row in rows for group in _exempt_groups(row)}
     if not groups:
         return {}
     found: dict[Any, set[str]] = {}

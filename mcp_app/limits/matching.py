@@ -46,6 +46,8 @@ def toolset_of(path: str) -> str:
 
 def subject_of(rule: Rule, caller: Caller) -> str:
     """Return the subject whose count a call of the caller belongs to, or "" if the rule does not fit."""
+    if rule.exempt and (caller.person in rule.exempt or f"key:{caller.key}" in rule.exempt):
+        return ""
     if rule.who == Who.INSTALLATION:
         return "all"
     if rule.who == Who.GROUP:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from mcp_app.limits import exemptions
 from mcp_app.limits.rules import What, Who
 from mcp_app.models import LimitRule
 
@@ -43,6 +44,11 @@ def who_text(rule: Any) -> str:
     """Return the callers of a rule, such as ``user:ada``."""
     name = rule.who_name
     return f"{rule.who}:{name}" if name else str(rule.who)
+
+
+def exempt_text(row: LimitRule) -> str:
+    """Return the callers that a stored rule exempts, such as ``user:ada, key:3``, or ""."""
+    return ", ".join(exemptions.names(row.exempt))
 
 
 def what_text(rule: Any) -> str:

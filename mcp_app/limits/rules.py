@@ -49,6 +49,7 @@ class Rule:
     """A rule as stored, with the users that its names stand for.
 
     ``users`` are the persons: the named user, or the members of the group with the primary key ``group``.
+    ``exempt`` are persons and API keys, such as ``user:7`` and ``key:3``.
     """
 
     id: int
@@ -67,6 +68,7 @@ class Rule:
     observe: bool = False
     users: frozenset[str] = frozenset()
     group: str = ""
+    exempt: frozenset[str] = frozenset()
 
     @property
     def who_name(self) -> str:

@@ -15,7 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from mcp_app import conf
-from mcp_app.limits import current, usage
+from mcp_app.limits import current, exemptions, usage
 from mcp_app.limits.rules import BUDGET, EACH, MEASURES, What, Who
 from mcp_app.models import ApiKey, LimitRule, LimitUsage, audit
 from mcp_app.models.audit import stored_user
@@ -23,8 +23,8 @@ from mcp_app.streams.blocking import limits as shared
 from mcp_app.streams.blocking.announce import announce
 
 FIELDS: Final = (
-    "who", "who_value", "what", "what_value", "rate", "rate_period", "burst", "concurrent", "budget",
-    "budget_unit", "budget_period", "mode", "enabled",
+    "who", "who_value", "exempt", "what", "what_value", "rate", "rate_period", "burst", "concurrent",
+    "budget", "budget_unit", "budget_period", "mode", "enabled",
 )  # fmt: skip
 # Reading all rules on each change of one must stay cheap.
 MOST_RULES: Final = 2_000
@@ -37,7 +37,8 @@ def save_rule(
 ) -> LimitRule:
     """Create a limit, or change ``rule``. Every process applies it within seconds.
 
-    The name of a stored limit cannot change, because callers and metrics know it by this name.
+    ``exempt`` are names such as ``user:ada``. The name of a stored limit cannot change, because callers and
+    metrics know it by this name.
     """
     is_new = rule is None
     with transaction.atomic():
@@ -53,7 +54,7 @@ def save_rule(
         for field, value in values.items():
             if field not in FIELDS:
                 raise ValidationError({field: ["There is no such field."]})
-            setattr(row, field, value)
+            setattr(row, field, exemptions.stored(value) if field == exemptions.FIELD else value)
         check(row, is_named=is_new or not values.keys().isdisjoint(("who", "who_value")))
         after = state_of(row)
         row.updated_by = stored_user(actor)
@@ -130,7 +131,7 @@ def check(row: LimitRule, *, is_named: bool = True) -> None:
 
 def state_of(row: LimitRule) -> dict[str, Any]:
     """Return the fields of a limit as they are audited."""
-    return {field: getattr(row, field) for field in FIELDS}
+    return {field: getattr(row, field) for field in FIELDS} | {exemptions.FIELD: exemptions.names(row.exempt)}
 
 
 def _objection_to_who(row: LimitRule) -> str:

@@ -22,7 +22,8 @@ class LimitRule(EditedRow):
     A rule has a rate, a number of concurrent calls, a budget, or several of them. ``who_value`` and
     ``what_value`` name the user, the tool and so on. ``who_value`` is "*" for every user, API key, OAuth
     client or address, each counted separately. A named user or group is stored as ``user`` or ``group``, so
-    that the rule still holds after a rename.
+    that the rule still holds after a rename. ``exempt`` are users, groups and API keys whose calls the rule
+    neither counts nor refuses, such as ``user:7``.
     """
 
     class Who(models.TextChoices):
@@ -96,6 +97,7 @@ class LimitRule(EditedRow):
     group = models.ForeignKey(
         "auth.Group", null=True, blank=True, editable=False, on_delete=models.SET_NULL, related_name="+"
     )
+    exempt = models.JSONField(default=list, blank=True, editable=False)
     what = models.CharField("tools", max_length=12, choices=What.choices, default=What.EVERYTHING)
     what_value = models.CharField(
         "tool, tag or toolset", max_length=200, blank=True, help_text="Empty for all tools."

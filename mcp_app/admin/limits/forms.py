@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from mcp_app.admin.base import Select
-from mcp_app.limits import services
+from mcp_app.limits import exemptions, services
 from mcp_app.models import LimitRule
 
 _TEXT = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
@@ -56,6 +56,14 @@ class LimitForm(forms.Form):
         help_text="A user name, a group, a network, or the number of an API key or OAuth client. "
         "* counts each one separately.",
     )
+    exempt = forms.CharField(
+        label="Except",
+        required=False,
+        max_length=10_000,
+        widget=forms.Textarea({**_TEXT, "rows": 2, "placeholder": "user:ada\ngroup:Operators"}),
+        help_text="Users, groups and API keys that are not limited. One per line: user:name, group:name or "
+        "key:number.",
+    )
     what = _choice("Tools", "what")
     what_value = forms.CharField(
         label="Tool, tag or toolset",
@@ -75,8 +83,7 @@ class LimitForm(forms.Form):
     enabled = forms.BooleanField(required=False, initial=True, help_text="Off: the limit has no effect.")
 
     def __init__(self, request: HttpRequest, row: LimitRule | None = None) -> None:
-        kept = {} if row is None else {**services.state_of(row), "who_value": row.who_name}
-        initial = kept or _linked(request)
+        initial = _linked(request) if row is None else _initial(row)
         super().__init__(request.POST if request.method == "POST" else None, initial=initial)
         self._row, self._actor = row, request.user
         if row is not None:
@@ -88,6 +95,10 @@ class LimitForm(forms.Form):
         numbered = [(row := row + (field.name not in _BESIDE), field) for field in self]
         for _, fields in groupby(numbered, lambda each: each[0]):
             yield [field for _, field in fields]
+
+    def clean_exempt(self) -> list[str]:
+        """Return the exempt callers of all lines."""
+        return [line for line in self.cleaned_data["exempt"].splitlines() if line.strip()]
 
     def stored(self) -> LimitRule | None:
         """Return the stored limit. If it is refused, add the errors and return None."""
@@ -103,7 +114,10 @@ class LimitForm(forms.Form):
 
     def _built(self, given: dict[str, Any]) -> LimitRule:
         name = self._row.name if self._row is not None else self.cleaned_data["name"]
+        given = {**given, "exempt": exemptions.stored(given["exempt"])}
         row = LimitRule(name=name, pk=self._row.pk if self._row is not None else None, **given)
+        # A stored limit may keep its name.
+        row._state.adding = row.pk is None
         services.check(row)
         return row
 
@@ -117,6 +131,11 @@ class LimitForm(forms.Form):
                 self.add_error(field if field in self.fields else None, problems)
             return None
         return found
+
+
+def _initial(row: LimitRule) -> dict[str, Any]:
+    state = services.state_of(row)
+    return {**state, "who_value": row.who_name, "exempt": "\n".join(state["exempt"])}
 
 
 def _linked(request: HttpRequest) -> dict[str, Any]:

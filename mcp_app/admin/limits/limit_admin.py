@@ -21,7 +21,7 @@ from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.snapshots.current_snapshot import loaded
 from mcp_app.interface.text import marked
 from mcp_app.limits import current, preview, report, services
-from mcp_app.limits.notation import amounts_text
+from mcp_app.limits.notation import amounts_text, exempt_text
 from mcp_app.limits.subjects import without_effect
 from mcp_app.models import LimitRule
 
@@ -61,7 +61,8 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
     @admin.display(description="callers", ordering="who")
     def callers(self, row: LimitRule) -> str:
         """Return the callers of a limit."""
-        return marked(vars(row)["callers_text"])
+        more = f" except {len(row.exempt)}" if row.exempt else ""
+        return marked(vars(row)["callers_text"]) + more
 
     @admin.display(description="tools", ordering="what")
     def tools(self, row: LimitRule) -> str:
@@ -132,6 +133,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             **self.object_context(request, f"Limit {marked(row)}", row),
             "row": row,
             "who": limit_words.callers([row])[0],
+            "exempt": exempt_text(row),
             "what": limit_words.tools(row),
             "amounts": amounts_text(row),
             "state": badge(state_of(row), TONES[state_of(row)]),

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from mcp_app.api.base import InputSerializer
 from mcp_app.api.formats import RowSerializer
-from mcp_app.limits import services
+from mcp_app.limits import exemptions, services
 from mcp_app.limits.report import Fill
 from mcp_app.models import LimitRule
 
@@ -18,9 +18,15 @@ class LimitShown(RowSerializer[LimitRule]):
 
     who_value = serializers.CharField(source="who_name", help_text="The current name of a user or group.")
 
+    exempt = serializers.SerializerMethodField()
+
     class Meta:
         model = LimitRule
         fields: Any = ("name", *services.FIELDS, "created_at", "updated_at")
+
+    def get_exempt(self, row: LimitRule) -> list[str]:
+        """Return the exempt callers by name."""
+        return exemptions.names(row.exempt)
 
 
 class LimitInput(InputSerializer):
@@ -28,6 +34,12 @@ class LimitInput(InputSerializer):
 
     who = serializers.ChoiceField(choices=LimitRule.Who.choices, required=False)
     who_value = serializers.CharField(max_length=150, required=False, allow_blank=True)
+    exempt = serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        max_length=exemptions.MOST,
+        required=False,
+        help_text="Callers that are not limited, such as user:ada, group:ops or key:3.",
+    )
     what = serializers.ChoiceField(choices=LimitRule.What.choices, required=False)
     what_value = serializers.CharField(max_length=200, required=False, allow_blank=True)
     rate = serializers.IntegerField(min_value=1, required=False, allow_null=True)

@@ -8,7 +8,15 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_app.interface.text import marked
-from mcp_app.limits.notation import amount_fields, amounts_text, what_fields, what_text, who_fields, who_text
+from mcp_app.limits.notation import (
+    amount_fields,
+    amounts_text,
+    exempt_text,
+    what_fields,
+    what_text,
+    who_fields,
+    who_text,
+)
 from mcp_app.limits.services import delete_rule, save_rule
 from mcp_app.management.actors import actor_named
 from mcp_app.models import LimitRule
@@ -31,6 +39,10 @@ class Command(BaseCommand):
         add.add_argument(
             "--what", default="everything", metavar="TOOLS",
             help="everything, toolset:SLUG, tag:NAME or tool:NAME (default: %(default)s)",
+        )  # fmt: skip
+        add.add_argument(
+            "--except", dest="exempt", action="append", default=[], metavar="CALLER",
+            help="user:NAME, group:NAME or key:ID that is not limited; may be repeated",
         )  # fmt: skip
         add.add_argument("--rate", metavar="N/PERIOD", help="calls per second, minute, hour or day")
         add.add_argument("--burst", type=int, metavar="N", help="calls at once (default: those of the rate)")
@@ -62,7 +74,7 @@ class Command(BaseCommand):
                 values |= amount_fields(column, options[column])
         mode = LimitRule.Mode.OBSERVE if options["observe"] else LimitRule.Mode.ENFORCE
         values |= {"burst": options["burst"], "concurrent": options["concurrent"]}
-        values |= {"budget_unit": options["unit"], "mode": mode}
+        values |= {"budget_unit": options["unit"], "mode": mode, "exempt": options["exempt"]}
         row = save_rule(actor=actor_named(options["actor"]), name=options["name"], **values)
         self.stdout.write(_line(row))
 
@@ -80,4 +92,5 @@ class Command(BaseCommand):
 
 def _line(row: LimitRule) -> str:
     state = row.mode if row.enabled else "off"
-    return marked(f"{row.name}  {who_text(row)}  {what_text(row)}  {amounts_text(row)}  {state}")
+    exempt = f" except {exempt_text(row)}" if row.exempt else ""
+    return marked(f"{row.name}  {who_text(row)}{exempt}  {what_text(row)}  {amounts_text(row)}  {state}")

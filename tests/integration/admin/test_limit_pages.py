@@ -58,9 +58,26 @@ def test_limit_is_added_by_the_form_and_shown(admin_client: Client, admin_user: 
     assert admin_client.get(reverse("admin:mcp_app_limitrule_changelist")).status_code == 200
 
 
+def test_exempt_callers_are_shown_and_kept_by_the_form(admin_client: Client, admin_user: Any) -> None:
+    names = [f"user:{admin_user.get_username()}"]
+    admin_client.post(reverse(ADD), {**FORM, "exempt": "\n".join(names)})
+    row = LimitRule.objects.get()
+    assert row.exempt == [f"user:{admin_user.pk}"]
+    assert admin_client.get(url("change", row)).context["exempt"] == names[0]
+    assert admin_client.get(url("settings", row)).context["form"]["exempt"].value() == names[0]
+    preview = admin_client.post(url("settings", row), {**FORM, "exempt": names[0], "preview": "1"})
+    assert preview.context["preview"].calls == 0
+    assert admin_client.get(reverse("admin:mcp_app_limitrule_changelist")).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("values", "field"),
-    [({"who_value": "nobody"}, "who_value"), ({"rate": ""}, "rate"), ({"name": "A b"}, "name")],
+    [
+        ({"who_value": "nobody"}, "who_value"),
+        ({"exempt": "user:nobody"}, "exempt"),
+        ({"rate": ""}, "rate"),
+        ({"name": "A b"}, "name"),
+    ],
 )
 def test_wrong_form_states_the_field(values: dict[str, str], field: str, admin_client: Client) -> None:
     page = admin_client.post(reverse(ADD), {**FORM, **values})

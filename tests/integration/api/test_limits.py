@@ -45,6 +45,12 @@ def test_limit_is_added_changed_used_reset_and_deleted(admin: Client) -> None:
     assert (again.status_code, list(again.json()["errors"])) == (400, ["name"])
     changed = admin.patch("/api/limits/calm/", {"rate": 3}, content_type="application/json")
     assert changed.json()["rate"] == 3
+    exempt = admin.patch(
+        "/api/limits/calm/", {"exempt": ["user:the-superuser"]}, content_type="application/json"
+    )
+    assert exempt.json()["exempt"] == ["user:the-superuser"], exempt.json()
+    assert [_start(admin).status_code for _ in range(4)] == [202] * 4
+    admin.patch("/api/limits/calm/", {"exempt": []}, content_type="application/json")
     statuses = [_start(admin).status_code for _ in range(4)]
     assert statuses == [202, 202, 202, 429]
     usage.store()
@@ -58,7 +64,7 @@ def test_limit_is_added_changed_used_reset_and_deleted(admin: Client) -> None:
     assert admin.delete("/api/limits/calm/").status_code == 204
     assert admin.get("/api/limits/").json()["results"] == []
     actions = AuditEvent.objects.filter(object_kind="limit").order_by("pk").values_list("action", flat=True)
-    assert list(actions) == ["limit.created", "limit.changed", "limit.reset", "limit.deleted"]
+    assert list(actions) == ["limit.created", *["limit.changed"] * 3, "limit.reset", "limit.deleted"]
 
 
 def test_refused_start_has_code_retry_after_and_log_line(admin: Client) -> None:

@@ -1,4 +1,4 @@
-"""Streams of a user who loses a toolset by a change in another process: they end in every process (TSET-03)."""
+"""Streams of a user who loses a toolset by a change in another process (TSET-03)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ row, result = issue_api_key(user=user, name="test")
 WAYS = {
     "removed from the group": "get_user_model().objects.get(username=name).groups.clear()",
     "group deleted": "from django.contrib.auth.models import Group; Group.objects.get(name=name).delete()",
-    "user deactivated": "row = get_user_model().objects.get(username=name); row.is_active = False; row.save()",
+    "user deactivated": "u = get_user_model().objects.get(username=name); u.is_active = False; u.save()",
 }
 
 

@@ -21,7 +21,7 @@ from mcp_app.database import clock
 from mcp_app.doctor.finding import Level
 from mcp_app.doctor.installation import Installation
 from mcp_app.doctor.toolsets import limiting
-from mcp_app.limits import current, usage
+from mcp_app.limits import current, exemptions, usage
 from mcp_app.limits.rules import BUDGET, Bucket
 from mcp_app.limits.services import delete_rule, reset_rule, save_rule
 from mcp_app.limits.subjects import without_effect
@@ -70,6 +70,10 @@ def test_change_is_applied_and_audited(ada: Any, django_capture_on_commit_callba
         ({"who": "client", "who_value": "\u0661"}, "who_value"),
         ({"who": "address", "who_value": "300.0.0.1"}, "who_value"),
         ({"who": "moon"}, "who"),
+        ({"exempt": ["user:nobody"]}, "exempt"),
+        ({"exempt": ["key:\u0661"]}, "exempt"),
+        ({"exempt": ["moon"]}, "exempt"),
+        ({"exempt": [f"key:{number}" for number in range(101)]}, "exempt"),
         ({"what": "tool"}, "what_value"),
         ({"rate": None}, "rate"),
         ({"rate": 0}, "rate"),
@@ -129,6 +133,25 @@ def test_limit_follows_a_rename(who: str, ada: Any) -> None:
     current.load()
     (changed,) = current.buckets_of(principal, "search", (), "/mcp")
     assert (changed.key, changed.rule.budget) == (before.key, 8)
+
+
+@pytest.mark.parametrize("exempt", ["user:ada", "group:analysts", "key:{}"])
+def test_exempt_callers_are_not_limited_even_after_a_rename(exempt: str, ada: Any) -> None:
+    key = issue_api_key(user=ada, name="laptop")[0]
+    exempt = exempt.format(key.pk)
+    run("add", "calm", "--who", "user:*", "--rate", "1/day", "--except", exempt)
+    assert f"user:* except {exempt}" in run("list")
+    get_user_model().objects.filter(pk=ada.pk).update(username="ada.lovelace")
+    Group.objects.update(name="data team")
+    current.load()
+    assert not current.buckets_of(f"user:{ada.pk}/key:{key.pk}", "search", (), "/mcp")
+    assert current.buckets_of(f"user:{ada.pk + 1}/key:{key.pk + 1}", "search", (), "/mcp")
+    row = LimitRule.objects.get()
+    (renamed,) = exemptions.names(row.exempt)
+    assert (renamed != exempt) is not exempt.startswith("key:")
+    save_rule(actor=ada, rule=row, exempt=[])
+    changed = AuditEvent.objects.filter(object_kind="limit").latest("pk").detail["changed"]
+    assert changed == {"exempt": [[renamed], []]}
 
 
 def test_migration_stores_the_users_and_groups_of_limits(ada: Any) -> None:

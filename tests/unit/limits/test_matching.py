@@ -70,6 +70,15 @@ def test_address_of_a_socket_for_both_protocols_is_in_its_network(network: str, 
     assert not rules.buckets(ADA, "search", (), "/mcp", "::ffff:198.51.100.1")
 
 
+@pytest.mark.parametrize("exempt", ["user:1", "key:7"])
+def test_exempt_caller_is_limited_by_less_specific_rules_only(exempt: str) -> None:
+    calm = rule("calm", who="user", who_value="*", what="tool", what_value="search", rate=1, exempt={exempt})
+    each = rule("each", who="user", who_value="*", rate=9)
+    rules = RuleSet([calm, each])
+    found = [rules.buckets(principal, "search", (), "/mcp")[0].rule.name for principal in (ADA, BOB)]
+    assert found == ["each", "calm"]
+
+
 def test_user_who_acts_as_another_counts_as_the_acting_user() -> None:
     rules = RuleSet([rule(who="user", who_value="*", rate=1)])
     assert [each.subject for each in rules.buckets("user:5/bench/by:1", "t", (), "/mcp")] == ["user:1"]
