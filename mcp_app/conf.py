@@ -15,17 +15,20 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from mcp_app import upstream_commands
 from mcp_app.protocol import scopes
 from mcp_app.protocol.dialects import ALL, PRESENT, ROUTING
 from mcp_app.protocol.http.transport_security import names_loopback
 from mcp_app.protocol.messages.server import Server
 from mcp_app.protocol.versions import SERVED
+from mcp_app.upstream_commands import UpstreamCommand
 
 # A little less than the length that Django requires for its secret key.
 MIN_KEY = 32
 MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
 # The maximum length of an issuer URL in the database.
 MAX_ADDRESS = 255
+MAX_SOCKET_PATH = 100
 AUTH = ("loopback", "required", "external")
 DOCUMENTS = ("auto", "on", "off")
 SECOND_FACTOR = ("optional", "staff", "everybody")
@@ -80,6 +83,9 @@ class Settings:
     egress_allow: tuple[str, ...] = ()
     # The HTTP proxy for all other addresses. The URL may contain a password.
     egress_proxy: str = field(default="", repr=False)
+    # Upstream servers over stdio: the commands by name, and the unix socket of the bridge that runs them.
+    upstream_commands: dict[str, UpstreamCommand] = field(default_factory=dict, hash=False)
+    upstream_socket: str = ""
     connect_page: bool = True
     metrics: bool = True
     http_sse: bool = True
@@ -263,6 +269,11 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
     if get_origin(hint) is tuple and isinstance(value, (list, tuple)):
         if all(isinstance(item, str) for item in value):
             return tuple(value)
+    elif hint == dict[str, UpstreamCommand]:
+        try:
+            return upstream_commands.read(value)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"settings.MCP[{name.upper()!r}] {error}.") from None
     elif get_origin(hint) is dict and isinstance(value, dict):
         if all(isinstance(item, str) for pair in value.items() for item in pair):
             return dict(value)
@@ -308,6 +319,7 @@ def load(values: dict[str, Any]) -> Settings:
         # The value is not shown, because it may contain a password.
         raise ImproperlyConfigured("settings.MCP['EGRESS_PROXY'] must be like http://proxy.example:3128.")
     _check_provider(made)
+    _check_bridge(made)
     return made
 
 
@@ -342,6 +354,17 @@ def _check_provider(settings: Settings) -> None:
         raise ImproperlyConfigured(
             "settings.MCP['AUTH'] is 'external': set PUBLIC_URL or OAUTH_AUDIENCE. They tell "
             "which of the provider's tokens are for this server."
+        )
+
+
+def _check_bridge(settings: Settings) -> None:
+    """Check the socket of the bridge. The kernel limits the length of its path."""
+    path = settings.upstream_socket
+    if settings.upstream_commands and not path:
+        raise ImproperlyConfigured("settings.MCP['UPSTREAM_COMMANDS'] is set: set UPSTREAM_SOCKET to a path.")
+    if settings.upstream_commands and (not path.startswith("/") or len(path.encode()) > MAX_SOCKET_PATH):
+        raise ImproperlyConfigured(
+            f"settings.MCP['UPSTREAM_SOCKET'] must be an absolute path of at most {MAX_SOCKET_PATH} bytes."
         )
 
 

@@ -67,8 +67,17 @@ class KeyRing:
 
 def key_ring(settings: Settings, purpose: str) -> KeyRing:
     """Return the installation's key ring from ``MCP["STATE_KEYS"]`` or Django's secrets (STATE-03)."""
+    return _ring(_secrets(settings), purpose)
+
+
+def token(settings: Settings, purpose: str) -> str:
+    """Return a secret that only the processes of this installation know."""
+    return _derive(_secrets(settings)[0], purpose).hex()
+
+
+def _secrets(settings: Settings) -> tuple[str, ...]:
     fallbacks = getattr(django_settings, "SECRET_KEY_FALLBACKS", ())
-    return _ring(settings.state_keys or (django_settings.SECRET_KEY, *fallbacks), purpose)
+    return settings.state_keys or (django_settings.SECRET_KEY, *fallbacks)
 
 
 @lru_cache(maxsize=8)

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from mcpsite import databases, mail_environment, provider_environment
+from mcpsite.processes import upstream_environment
 
 PACKAGE = Path(__file__).resolve().parent
 # The folder of the clone. If installed from a wheel, it is the working directory, because files of an
@@ -45,6 +46,7 @@ REMEDIES = {
     "OAUTH_REDIRECT_URIS": "whole addresses separated by commas, for example myapp://oauth/callback",
     **provider_environment.REMEDIES,
     **mail_environment.REMEDIES,
+    **upstream_environment.REMEDIES,
     "DEMO": "on or off",
     "MCP_APPS": "names of Django apps separated by commas, each installed or in the folder of MCP_APPS_PATH",
     "MCP_APPS_PATH": "the folder that your apps are in",
@@ -65,7 +67,11 @@ class WrongSettings(Exception):
     """Raised for invalid settings. The text has one line with the remedy for each."""
 
 
-class Environment(mail_environment.MailEnvironment, provider_environment.ProviderEnvironment):
+class Environment(
+    mail_environment.MailEnvironment,
+    provider_environment.ProviderEnvironment,
+    upstream_environment.UpstreamEnvironment,
+):
     """The settings of one installation. Each is read from the environment variable with its name."""
 
     model_config = SettingsConfigDict(
@@ -297,6 +303,11 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
     def run_dir(self) -> Path:
         """The folder with pid files and other data about running processes."""
         return self.data_dir / "run"
+
+    @property
+    def bridge_socket(self) -> str:
+        """The path of the socket of the bridge to upstream servers over stdio."""
+        return self.upstream_socket or str(self.run_dir / "upstreams.sock")
 
     @property
     def code_fault_file(self) -> Path:

@@ -222,6 +222,7 @@ MCP = {
     "MESSAGE_LOG_ROWS": ENVIRONMENT.log_rows,
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
+    "UPSTREAM_SOCKET": ENVIRONMENT.bridge_socket,
     "CODE_FAULT_FILE": str(ENVIRONMENT.code_fault_file),
 }
 

@@ -46,7 +46,7 @@ def settings_are_usable(**_: Any) -> list[CheckMessage]:
         hint = "See docs/settings.md for the keys of MCP, their types and their defaults."
         return [Error(str(wrong), hint=hint, id="mcp_app.E001")]
     found = [*_judged(installation), *_redis(), *_routers(), *_hosts(), *_credentials(), *_asgi()]
-    found += [*_folders(), *_former_paths()]
+    found += [*_folders(), *_former_paths(), *_commands()]
     return found + list(_admin()) if apps.is_installed("django.contrib.admin") else found
 
 
@@ -72,6 +72,16 @@ def _former_paths() -> Iterator[CheckMessage]:
             hint=f"Use {path!r}.",
             id="mcp_app.W044",
         )
+
+
+def _commands() -> Iterator[CheckMessage]:
+    for command in conf.get().upstream_commands.values():
+        for argument in command.secret_arguments():
+            yield Warning(
+                f"The argument {argument} of the upstream command {command.name} seems to be a secret.",
+                hint="Pass it as a variable in `env`, because all users of the machine can read arguments.",
+                id="mcp_app.W045",
+            )
 
 
 def _routers() -> Iterator[CheckMessage]:

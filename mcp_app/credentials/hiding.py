@@ -6,7 +6,7 @@ import base64
 import binascii
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -25,7 +25,12 @@ _ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 
 def secret_texts(own: Secrets) -> tuple[str, ...]:
     """Return the secret texts of a request in each form in which a server may repeat them, longest first."""
-    found = {form for text in _secrets(own) if len(text) >= MIN_CHARACTERS for form in _forms(text)}
+    return texts_to_hide(_secrets(own))
+
+
+def texts_to_hide(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Return each form of secrets in which a server may repeat them, longest first."""
+    found = {form for text in secrets if len(text) >= MIN_CHARACTERS for form in _forms(text)}
     return tuple(sorted(found, key=len, reverse=True))
 
 

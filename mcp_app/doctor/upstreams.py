@@ -1,16 +1,21 @@
-"""A check of upstream servers: the outcome of the last request to each."""
+"""Checks of upstream servers: the outcome of the last request to each, and the bridge to those over stdio."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from mcp_app.doctor.finding import Finding, ok, warning
+from asgiref.sync import async_to_sync
+
+from mcp_app import conf
+from mcp_app.doctor.finding import Finding, error, ok, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.models import Upstream
-from mcp_app.upstreams import health
+from mcp_app.protocol.client.faults import UpstreamFault
+from mcp_app.upstreams import bridge, health
 
 CHECK: Final = "upstreams.available"
+BRIDGE: Final = "upstreams.bridge"
 MOST: Final = 100
 REMEDY: Final = "Check the server, its URL and its credential, then read its lists again in the admin."
 
@@ -25,4 +30,29 @@ def available(_: Installation) -> Iterator[Finding]:
         yield ok(CHECK, f"{len(rows)} upstream server{'s' * (len(rows) != 1)}, none of which failed last")
 
 
-CHECKS = (available,)
+def bridged(_: Installation) -> Iterator[Finding]:
+    """Report whether the bridge runs, and the commands that do not start or are missing in the settings."""
+    commands = conf.get().upstream_commands
+    used = Upstream.objects.filter(enabled=True).exclude(command="").values_list("name", "command")
+    missing = [(name, command) for name, command in used[:MOST] if command not in commands]
+    for name, command in missing:
+        text = f"the server {name} needs the command {command}, which UPSTREAM_COMMANDS does not have"
+        yield warning(BRIDGE, text, "Add the command to the settings, or remove the server.")
+    if not commands:
+        return
+    try:
+        found = async_to_sync(bridge.status)()
+    except UpstreamFault as fault:
+        yield error(BRIDGE, f"servers over stdio {fault}", "`manage.py up` starts it, too.")
+        return
+    for name in sorted({*commands} - {*found}):
+        yield warning(BRIDGE, f"the bridge does not know the command {name}", "Restart it.")
+    failing = [name for name, state in found.items() if state["failures"] > 1]
+    for name in failing:
+        text = f"the process of the command {name} ended at once {found[name]['failures']} times in a row"
+        yield warning(BRIDGE, text, "`manage.py mcp_upstream logs` prints its error output.")
+    if not failing and not missing:
+        yield ok(BRIDGE, f"the bridge serves {len(found)} command{'s' * (len(found) != 1)}")
+
+
+CHECKS = (available, bridged)

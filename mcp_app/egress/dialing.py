@@ -89,6 +89,17 @@ async def dialed(
         ) from None
 
 
+async def dialed_socket(path: str, policy: Policy) -> Wire:
+    """Open a connection to a unix socket of this installation. Raise EgressFailed if there is none."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(policy.connect_seconds):
+            _, wire = await loop.create_unix_connection(Wire, path)
+    except (OSError, TimeoutError):
+        raise EgressFailed("No process of this installation answers.", sent=False) from None
+    return wire
+
+
 async def _direct(
     found: list[str], port: int, policy: Policy, context: ssl.SSLContext | None, name: str
 ) -> Wire:

@@ -21,7 +21,7 @@ import httpx2
 from mcp_app.egress import target as targets
 from mcp_app.egress.answer import ACCEPT_ENCODING, BROKE_OFF, Answer
 from mcp_app.egress.connections import Kept, kept
-from mcp_app.egress.dialing import Proxy, bracketed, dialed, proxy_for
+from mcp_app.egress.dialing import Proxy, bracketed, dialed, dialed_socket, proxy_for
 from mcp_app.egress.policy import EgressFailed, EgressRefused, Policy
 from mcp_app.egress.target import Resolve, Target
 from mcp_app.egress.wire import BrokenError, Response, Wire, request_head
@@ -86,12 +86,14 @@ async def exchange(
     caller: str = "",
     resolve: Resolve = targets.resolve_by_system,
     tls: ssl.SSLContext | None = None,
+    socket: str = "",
 ) -> AsyncIterator[Answer]:
     """Send a request within ``policy`` and yield the answer. The policy's time includes the block.
 
-    Only GET and HEAD follow redirects, to the same origin, up to ``policy.max_redirects``. One ``caller``
-    cannot use all connections to an origin. Raise EgressRefused if the policy forbids the request or the
-    answer, and EgressFailed if the network or the server fails. Cancellation closes the connection at once.
+    ``socket`` is the path of a unix socket of this installation, which is used instead of the host. Only GET
+    and HEAD follow redirects, to the same origin, up to ``policy.max_redirects``. One ``caller`` cannot use
+    all connections to an origin. Raise EgressRefused if the policy forbids the request or the answer, and
+    EgressFailed if the network or the server fails. Cancellation closes the connection at once.
     """
     check(request)
     target, progress = targets.read(request.url, policy), Progress()
@@ -101,7 +103,7 @@ async def exchange(
             task = await connections.enter(target, policy, caller)
             try:
                 key, response, answer = await _answered(
-                    connections, request, target, policy, secrets, progress, resolve, tls
+                    connections, request, target, policy, secrets, progress, resolve, tls, socket
                 )
                 try:
                     yield answer
@@ -129,11 +131,14 @@ async def _answered(
     progress: Progress,
     resolve: Resolve,
     tls: ssl.SSLContext | None,
+    socket: str,
 ) -> tuple[Hashable, Response, Answer]:
     """Return the last answer, after its redirects, with its response and the key of its connection."""
-    proxy = await proxy_for(target, policy, resolve)
-    key = (target.scheme, target.host, target.port, secrets.key, policy.allow, resolve, tls, proxy)
-    dial = partial(dialed, target, policy, resolve, tls, proxy)
+    proxy = None if socket else await proxy_for(target, policy, resolve)
+    key = (target.scheme, target.host, target.port, secrets.key, policy.allow, resolve, tls, proxy, socket)
+    dial: Callable[[], Awaitable[Wire]] = partial(dialed, target, policy, resolve, tls, proxy)
+    if socket:
+        dial = partial(dialed_socket, socket, policy)
     for _ in range(policy.max_redirects + 1 if request.method in _SAFE else 1):
         head = head_of(request, target, policy, secrets, proxy)
         response = await _sent(connections.take(key), dial, request, head, progress)

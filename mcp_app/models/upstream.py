@@ -39,7 +39,12 @@ class Upstream(EditedRow):
         validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*\Z", "Use lower-case letters, digits, - and _.")],
         help_text="Lower-case letters, digits, - and _. Its tools refer to this name.",
     )
-    url = models.CharField("URL", max_length=2_000, help_text="https://mcp.example.com/mcp")
+    url = models.CharField("URL", max_length=2_000, blank=True, help_text="https://mcp.example.com/mcp")
+    command = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="Instead of a URL: a command of the settings, for a server over stdio.",
+    )
     prefix = models.CharField(
         max_length=31,
         validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*\Z", "Use letters, digits, - and _.")],
@@ -75,6 +80,11 @@ class Upstream(EditedRow):
     class Meta:
         verbose_name = "upstream server"
         ordering: ClassVar[Any] = ["name"]
+
+    @property
+    def address(self) -> str:
+        """The URL, or the name of the command."""
+        return self.url or self.command
 
     def __str__(self) -> str:
         return self.name

@@ -110,7 +110,7 @@ async def listing(
     """
     caller = Caller(f"list:{sessions.next_id()}", capabilities or {})
     try:
-        async with asyncio.timeout(LIST_SECONDS) as limit:
+        async with asyncio.timeout(LIST_SECONDS + server.start_seconds) as limit:
             return await _listing(server, caller, lists)
     except TimeoutError:
         if not limit.expired():

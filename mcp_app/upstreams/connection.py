@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from mcp_app import conf
 from mcp_app.credentials import services as credentials
 from mcp_app.credentials.hiding import hidden_bytes, secret_texts
 from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
@@ -23,6 +24,7 @@ from mcp_app.protocol.client import handshake
 from mcp_app.protocol.client.answers import Answered, AnswerReader, Budget, Event, InputRequired
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import SESSION_HEADER, Headers, Outgoing
+from mcp_app.upstreams import bridge
 from mcp_app.upstreams.server import UpstreamServer
 
 # An event stream that sends nothing, not even a comment, for this time is given up.
@@ -82,7 +84,7 @@ async def delete(server: UpstreamServer, headers: Headers, *, seconds: float) ->
     own = await _secrets(server, until)
     request = Request("DELETE", server.url, headers)
     with suppress(EgressFailed, EgressRefused):
-        async with exchange(request, _policy(until, BUDGET), own):
+        async with exchange(request, _policy(until, BUDGET), own, socket=_socket(server)):
             pass
 
 
@@ -101,12 +103,13 @@ async def _attempt(
     # A message without an id belongs to a request that may have the last turn of its caller.
     caller = "" if sent.id is None else principal()
     try:
-        async with exchange(request, _policy(until, budget), own, caller=caller) as answer:
+        policy, socket = _policy(until, budget), _socket(server)
+        async with exchange(request, policy, own, caller=caller, socket=socket) as answer:
             if sent.id is None:
-                await _accepted(answer, sent)
+                await _accepted(server, answer, sent)
                 return Reply(None)
             if answer.status != 200:
-                raise await _refusal(answer, sent)
+                raise await _refusal(server, answer, sent)
             reader = AnswerReader(sent.id, budget, cleaned)
             event = await _answer(answer, reader, on_event, budget, idle)
             return Reply(event, answer.header(SESSION_HEADER.lower()))
@@ -114,7 +117,7 @@ async def _attempt(
         kind = Kind.TOO_LARGE if refused.sent else Kind.BLOCKED
         raise UpstreamFault(kind, f"cannot be used. {refused}", sent=refused.sent) from None
     except EgressFailed as failed:
-        raise _failure(failed, until) from None
+        raise _failure(server, failed, until) from None
 
 
 async def _answer(
@@ -167,12 +170,12 @@ async def _drained(chunks: AsyncIterator[bytes]) -> None:
                 pass
 
 
-async def _accepted(answer: Answer, sent: Outgoing) -> None:
+async def _accepted(server: UpstreamServer, answer: Answer, sent: Outgoing) -> None:
     if not 200 <= answer.status < 300:
-        raise await _refusal(answer, sent)
+        raise await _refusal(server, answer, sent)
 
 
-async def _refusal(answer: Answer, sent: Outgoing) -> UpstreamFault:
+async def _refusal(server: UpstreamServer, answer: Answer, sent: Outgoing) -> UpstreamFault:
     body = bytearray()
     # The status counts, even if the rest cannot be read.
     with suppress(EgressFailed, EgressRefused):
@@ -180,11 +183,20 @@ async def _refusal(answer: Answer, sent: Outgoing) -> UpstreamFault:
             body += chunk
             if len(body) > handshake.MAX_ERROR_BYTES:
                 break
+    if server.command and (fault := bridge.fault_of(answer.status, bytes(body))) is not None:
+        return fault
     in_session = not sent.opens and any(name == SESSION_HEADER for name, _ in sent.headers)
     return handshake.fault_of(answer.status, bytes(body), in_session=in_session)
 
 
+def _socket(server: UpstreamServer) -> str:
+    """Return the socket of the bridge for a server over stdio, or "" for all others."""
+    return conf.get().upstream_socket if server.command else ""
+
+
 async def _secrets(server: UpstreamServer, until: float) -> Secrets:
+    if server.command:
+        return bridge.secrets()
     if not server.credential:
         return Secrets()
     try:
@@ -204,9 +216,11 @@ def _policy(until: float, budget: Budget) -> Policy:
     return replace(entered(seconds=left, max_bytes=budget.total_bytes), concurrent=CONCURRENT)
 
 
-def _failure(failed: EgressFailed, until: float) -> UpstreamFault:
+def _failure(server: UpstreamServer, failed: EgressFailed, until: float) -> UpstreamFault:
     if time.monotonic() >= until - 0.01:
         return UpstreamFault(Kind.TIMEOUT, "did not answer in time.", sent=failed.sent)
+    if not failed.sent and server.command:
+        return UpstreamFault(Kind.UNREACHABLE, bridge.NOT_RUNNING, sent=False)
     if not failed.sent:
         return UpstreamFault(Kind.UNREACHABLE, f"cannot be reached. {failed}", sent=False)
     return UpstreamFault(Kind.BROKEN_OFF, "broke off its answer.")

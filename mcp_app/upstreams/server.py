@@ -11,7 +11,8 @@ from functools import cached_property
 class UpstreamServer:
     """Another MCP server.
 
-    ``era`` is "auto", "modern" or "legacy". ``seconds`` is the time for one request.
+    ``era`` is "auto", "modern" or "legacy". ``seconds`` is the time for one request. A server over stdio has
+    the name of its ``command``, which the bridge serves, and a further time for its start.
     """
 
     pk: int
@@ -20,9 +21,11 @@ class UpstreamServer:
     credential: str = ""
     era: str = "auto"
     seconds: float = 60.0
+    command: str = ""
+    start_seconds: float = 0.0
 
     @cached_property
     def key(self) -> str:
         """A text that changes with every setting that a session depends on."""
-        parts = "\0".join((str(self.pk), self.url, self.credential, self.era))
+        parts = "\0".join((str(self.pk), self.url, self.credential, self.era))  # A command has its URL.
         return hashlib.sha256(parts.encode()).hexdigest()[:32]

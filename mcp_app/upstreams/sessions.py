@@ -124,7 +124,8 @@ def _opened(tasks: dict[str, asyncio.Task[Peer]], name: str, task: asyncio.Task[
 
 
 async def _open(server: UpstreamServer, caller: Caller) -> Peer:
-    until = time.monotonic() + HANDSHAKE_SECONDS
+    seconds = HANDSHAKE_SECONDS + server.start_seconds
+    until = time.monotonic() + seconds
     names = (_modern(server), _legacy(server, caller))
     lock, holder = f"upstream-open/{names[1]}", os.urandom(8).hex()
     while True:
@@ -132,7 +133,7 @@ async def _open(server: UpstreamServer, caller: Caller) -> Peer:
             if (peer := await asyncio.to_thread(_read, name)) is not None:
                 _keep(server, caller, name, peer)
                 return peer
-        if await asyncio.to_thread(shared_values.acquire, lock, holder, HANDSHAKE_SECONDS):
+        if await asyncio.to_thread(shared_values.acquire, lock, holder, seconds):
             break
         if time.monotonic() > until:
             raise UpstreamFault(Kind.TIMEOUT, "did not open a session in time.", sent=False)
@@ -187,7 +188,11 @@ def _era(server: UpstreamServer) -> str:
 
 
 async def _post(server: UpstreamServer, sent: Outgoing) -> connection.Reply:
-    return await connection.post(server, sent, seconds=min(server.seconds, HANDSHAKE_SECONDS))
+    return await connection.post(server, sent, seconds=_seconds(server))
+
+
+def _seconds(server: UpstreamServer) -> float:
+    return min(server.seconds, HANDSHAKE_SECONDS) + server.start_seconds
 
 
 def _result(reply: connection.Reply) -> dict[str, Any]:

@@ -46,7 +46,12 @@ def test_pod_runs_the_command_of_its_service(pod: str, service: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "service"),
-    [("mcp-web@.service", "web-1"), ("mcp-worker.service", "worker"), ("mcp-beat.service", "beat")],
+    [
+        ("mcp-web@.service", "web-1"),
+        ("mcp-worker.service", "worker"),
+        ("mcp-beat.service", "beat"),
+        ("mcp-upstreams.service", "upstreams"),
+    ],
 )
 def test_unit_runs_the_command_of_its_service(name: str, service: str) -> None:
     (line,) = re.findall(r"^ExecStart=(.*)$", unit(name), re.MULTILINE)

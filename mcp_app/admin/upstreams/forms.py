@@ -8,6 +8,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
+from mcp_app import conf
 from mcp_app.admin.base import Select
 from mcp_app.catalogue.upstreams.configurations import (
     MAX_TEXT,
@@ -52,8 +53,12 @@ class UpstreamForm(forms.Form):
 
     name = forms.CharField(max_length=64, widget=forms.TextInput(_TEXT), help_text=_help("name"))
     url = forms.CharField(
-        label="URL", max_length=2_000, widget=forms.TextInput({**_TEXT, "placeholder": _help("url")})
+        label="URL",
+        required=False,
+        max_length=2_000,
+        widget=forms.TextInput({**_TEXT, "placeholder": _help("url")}),
     )
+    command = forms.ChoiceField(required=False, widget=Select(), help_text=_help("command"))
     tool_prefix = forms.CharField(
         label="Prefix",
         required=False,
@@ -90,6 +95,14 @@ class UpstreamForm(forms.Form):
         self._row, self._actor = row, request.user
         if row is not None:
             del self.fields["name"]
+        commands = {*conf.get().upstream_commands, *({row.command} if row is not None else ())} - {""}
+        if commands:
+            self.fields["command"].choices = [  # type: ignore[attr-defined]
+                ("", "none"), *((name, name) for name in sorted(commands))
+            ]  # fmt: skip
+        else:
+            del self.fields["command"]
+            self.fields["url"].required = True
         self.fields["credential"].choices = [("", "none"), *self._credentials()]  # type: ignore[attr-defined]
 
     def _credentials(self) -> list[tuple[str, str]]:
@@ -103,7 +116,11 @@ class UpstreamForm(forms.Form):
         """Return the stored server. If it is refused, add the errors and return None."""
         if not self.is_valid():
             return None
-        given: dict[str, Any] = {name: self.cleaned_data[_FORM.get(name, name)] for name in FIELDS}
+        given: dict[str, Any] = {
+            name: self.cleaned_data[_FORM.get(name, name)]
+            for name in FIELDS
+            if _FORM.get(name, name) in self.fields
+        }
         try:
             return save_upstream(
                 actor=self._actor, upstream=self._row, name=self.cleaned_data.get("name"), **given

@@ -9,6 +9,7 @@ from typing import Any, Final
 from django.urls import reverse
 
 from mcp_app.admin.markup import badge, diff, relative
+from mcp_app.admin.upstreams import processes
 from mcp_app.catalogue.sources.upstream.definitions import names_of, pin
 from mcp_app.catalogue.sources.upstream.kinds import Item, kind_of
 from mcp_app.catalogue.upstreams.entries import changed_columns, changes_of, drafts_of, entries_of
@@ -61,6 +62,7 @@ def context_of(row: Upstream) -> dict[str, Any]:
         "changes": _changes(row, items, entries),
         "instructions": instructions_of(row),
         "health": health_of(row),
+        "processes": processes.context_of(row),
     }
 
 

@@ -39,12 +39,12 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
     change_list_template = "mcp_admin/upstreams.html"
     list_display = ("name", "title_shown", "health", "entries", "address", "listed_shown")
     list_display_links = ("name",)
-    search_fields = ("name", "title", "url")
-    search_help_text = "Name, title or URL."
+    search_fields = ("name", "title", "url", "command")
+    search_help_text = "Name, title, URL or command."
     actions = None
 
     title_shown = text_column("title", "title", ordering="title", empty="-")
-    address = text_column("URL", "url")
+    address = text_column("URL or command", "address")
     listed_shown = time_column("lists read", "listed_at")
 
     @admin.display(description="status")

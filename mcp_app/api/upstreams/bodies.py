@@ -83,7 +83,13 @@ def _kinds(entries: dict[str, Any]) -> dict[str, ItemKind]:
 class UpstreamInput(InputSerializer):
     """The settings of a server. Missing values are not changed."""
 
-    url = serializers.CharField(max_length=2_000, required=False)
+    url = serializers.CharField(max_length=2_000, required=False, allow_blank=True)
+    command = serializers.CharField(
+        max_length=64,
+        required=False,
+        allow_blank=True,
+        help_text="Instead of a URL: a command of the settings, for a server over stdio.",
+    )
     prefix = serializers.CharField(max_length=31, required=False, allow_blank=True)
     credential = serializers.CharField(max_length=64, required=False, allow_blank=True)
     era = serializers.ChoiceField(choices=Upstream.Era.choices, required=False)
@@ -98,7 +104,6 @@ class NewUpstreamInput(UpstreamInput):
     """A new server."""
 
     name = serializers.CharField(max_length=64)
-    url = serializers.CharField(max_length=2_000)
 
 
 class ToolsInput(InputSerializer):

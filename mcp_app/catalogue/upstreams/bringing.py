@@ -8,6 +8,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from mcp_app import conf
 from mcp_app.catalogue.upstreams.configurations import ConfiguredServer
 from mcp_app.catalogue.upstreams.storing import save_upstream
 from mcp_app.credentials.checks import target_of
@@ -27,7 +28,8 @@ def add_servers(
     """
     added, refused = [], {}
     for server in servers:
-        if server.problem:
+        is_known = server.is_command and server.name in conf.get().upstream_commands
+        if server.problem and not is_known:
             refused[server.name] = server.problem
             continue
         try:
@@ -39,6 +41,8 @@ def add_servers(
 
 
 def _added(server: ConfiguredServer, actor: Any) -> Upstream:
+    if server.is_command:
+        return save_upstream(actor=actor, name=server.name, command=server.name)
     credential = ""
     if server.headers:
         if actor is not None and not actor.has_perms(CREDENTIALS):

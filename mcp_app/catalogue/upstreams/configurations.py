@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 MAX_TEXT: Final = 262_144
@@ -24,7 +24,10 @@ _STRING_OR_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 _PLACEHOLDER: Final = re.compile(r"\$\{[^{}]*\}|\{[^{}/]+\}")
 _URLS: Final = ("url", "serverUrl", "httpUrl")
 _SSE: Final = "This server uses HTTP+SSE (2024-11-05). Only Streamable HTTP can be added."
-_COMMAND: Final = "This server is a local command. Only servers with an http(s) address can be added."
+_COMMAND: Final = (
+    "This server is a local command. Add the command to UPSTREAM_COMMANDS in the settings under this name, "
+    "and then add the server again."
+)
 _OPEN_URL: Final = "The address has a placeholder: enter the server by hand."
 
 
@@ -36,12 +39,15 @@ class ConfigurationError(ValueError):
 class ConfiguredServer:
     """A server in a configuration. With a ``problem`` it cannot be added.
 
+    A server with ``is_command`` can be added if the settings have a command with its name. The command line
+    in the file is not used.
     ``headers`` have their values. ``open_headers`` are names of headers whose values are not in the file.
     """
 
     name: str
     url: str = ""
     problem: str = ""
+    is_command: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     open_headers: tuple[str, ...] = ()
 
@@ -90,7 +96,9 @@ def _server(name: str, given: Any) -> ConfiguredServer:
         return ConfiguredServer(name, problem="This is not an object.")
     url = next((given[each] for each in _URLS if isinstance(given.get(each), str)), "")
     if not url:
-        return ConfiguredServer(name, problem=_COMMAND if "command" in given else "There is no address.")
+        is_command = "command" in given
+        problem = _COMMAND if is_command else "There is no address."
+        return ConfiguredServer(name, problem=problem, is_command=is_command)
     headers = given.get("headers")
     return _remote(name, url, str(given.get("type", "")), headers if isinstance(headers, dict) else {})
 
@@ -109,7 +117,7 @@ def _described(given: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
             }
             yield _remote(name, remote["url"], str(remote.get("type", "")), headers)
     if not remotes:
-        yield ConfiguredServer(name, problem=_COMMAND)
+        yield ConfiguredServer(name, problem=_COMMAND, is_command=True)
 
 
 def _remote(name: str, url: str, kind: str, headers: Mapping[Any, Any]) -> ConfiguredServer:
@@ -133,5 +141,5 @@ def _with_names(servers: list[ConfiguredServer]) -> list[ConfiguredServer]:
         while name in taken:
             name, number = f"{base}-{number}", number + 1
         taken.add(name)
-        found.append(ConfiguredServer(name, server.url, server.problem, server.headers, server.open_headers))
+        found.append(replace(server, name=name))
     return found

@@ -174,7 +174,8 @@ class StandingChanges:
 
 
 def _wanted() -> list[Wanted]:
-    rows = Upstream.objects.filter(enabled=True).defer("listed")
+    # To listen over stdio would need a process that is never idle.
+    rows = Upstream.objects.filter(enabled=True, command="").defer("listed")
     uris: dict[str, list[str]] = {row.name: [] for row in rows}
     requests = Resource.objects.filter(request__upstream__in=[*uris]).values_list("request", flat=True)
     for request in requests.order_by("uri"):

@@ -13,6 +13,7 @@ from typing import Any, Final
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError, transaction
 
+from mcp_app import conf
 from mcp_app.auth import own_addresses
 from mcp_app.catalogue.changes import drafts, services
 from mcp_app.catalogue.sources.upstream import known
@@ -23,9 +24,10 @@ from mcp_app.models import Upstream, audit
 from mcp_app.models.audit import stored_user
 
 FIELDS: Final = (
-    "url", "prefix", "credential", "era", "isolation", "timeout_seconds", "sampling", "roots", "enabled",
+    "url", "command", "prefix", "credential", "era", "isolation", "timeout_seconds", "sampling", "roots",
+    "enabled",
 )  # fmt: skip
-_URL_STAYS: Final = (
+_ADDRESS_STAYS: Final = (
     "The address cannot be changed while the server has entries, because they were approved for it. "
     "Add another server."
 )
@@ -36,7 +38,7 @@ def save_upstream(
 ) -> Upstream:
     """Create a server, or change ``upstream``. Return the stored row.
 
-    The name of a stored server cannot change, and its address only as long as it has no tools.
+    The name of a stored server cannot change, and its URL or command only as long as it has no tools.
     """
     with transaction.atomic():
         row = Upstream(name=name or "")
@@ -59,7 +61,8 @@ def save_upstream(
         except IntegrityError:
             raise ValidationError({"name": ["A server with this name exists."]}) from None
         action = "created" if upstream is None else "changed"
-        detail = {"url": row.url} if upstream is None else {"changed": changed}
+        address = {"command": row.command} if row.command else {"url": row.url}
+        detail = address if upstream is None else {"changed": changed}
         audit(actor=actor, action=f"upstream.{action}", **about(row), detail=detail)
     known.drop(row.name)
     return row
@@ -100,11 +103,15 @@ def unpacked(data: bytes | memoryview | None) -> dict[str, Any]:
 
 def _check(row: Upstream, changed: list[str], actor: Any, *, is_new: bool) -> None:
     errors: dict[str, list[str]] = {}
-    if problem := _objection_to_url(row):
-        errors["url"] = [problem]
-    elif not is_new and "url" in changed and (entries_of(row) or drafts_of(row)):
-        errors["url"] = [_URL_STAYS]
-    if row.credential and "url" not in errors:
+    row.command = str(row.command or "").strip()
+    field = "command" if row.command else "url"
+    if problem := _objection_to_command(row) if row.command else _objection_to_url(row):
+        errors[field] = [problem]
+    elif not is_new and {"url", "command"} & {*changed} and (entries_of(row) or drafts_of(row)):
+        errors[field] = [_ADDRESS_STAYS]
+    if row.credential and row.command:
+        errors["credential"] = ["Secrets of a command are variables in its settings."]
+    elif row.credential and "url" not in errors:
         if "credential" in changed and actor is not None and not actor.has_perm(USE):
             errors["credential"] = [NOT_ALLOWED]
         elif problem := bound_to(row.credential, row.url):
@@ -117,10 +124,20 @@ def _check(row: Upstream, changed: list[str], actor: Any, *, is_new: bool) -> No
         raise ValidationError(errors)
 
 
+def _objection_to_command(row: Upstream) -> str:
+    if str(row.url or "").strip():
+        return "A server has a URL or a command, not both."
+    commands = conf.get().upstream_commands
+    if row.command not in commands:
+        there = ", ".join(commands) or "none"
+        return f"UPSTREAM_COMMANDS in the settings has no command {row.command!r}. It has: {there}."
+    return ""
+
+
 def _objection_to_url(row: Upstream) -> str:
     row.url = str(row.url or "").strip()
     if not row.url:
-        return "Enter the address of the server, such as https://mcp.example.com/mcp."
+        return "Enter the address of the server, such as https://mcp.example.com/mcp, or choose a command."
     try:
         target = target_of(row.url)
         origin_of(target.origin)

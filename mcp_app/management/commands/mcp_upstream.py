@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -15,7 +17,7 @@ from mcp_app.interface.text import marked
 from mcp_app.management.actors import actor_named
 from mcp_app.models import Upstream
 from mcp_app.protocol.client.faults import UpstreamFault
-from mcp_app.upstreams import health
+from mcp_app.upstreams import bridge, health
 
 
 class Command(BaseCommand):
@@ -27,7 +29,8 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         add = actions.add_parser("add", help="add a server, and import what it lists as drafts")
         add.add_argument("name")
-        add.add_argument("url")
+        add.add_argument("url", nargs="?", default="")
+        add.add_argument("--command", default="", help="a command of the settings, instead of a URL")
         add.add_argument("--prefix", default="", help="put in front of the tools' names; default: the name")
         add.add_argument("--credential", default="", metavar="NAME", help="a stored credential")
         add.add_argument("--era", choices=Upstream.Era.values, default=Upstream.Era.AUTO)
@@ -49,6 +52,8 @@ class Command(BaseCommand):
         refresh.add_argument("name")
         remove = actions.add_parser("remove", help="delete a server with its entries")
         remove.add_argument("name")
+        logs = actions.add_parser("logs", help="print the last error output of a server over stdio")
+        logs.add_argument("name")
         for each in (add, bring, refresh, remove):
             each.add_argument(
                 "--actor", metavar="USERNAME", help="the user recorded in history and audit trail"
@@ -64,7 +69,7 @@ class Command(BaseCommand):
 
     def _add(self, options: dict[str, Any]) -> None:
         actor = actor_named(options["actor"])
-        names = ("prefix", "credential", "era", "isolation", "url", "sampling", "roots")
+        names = ("prefix", "credential", "era", "isolation", "url", "command", "sampling", "roots")
         values = {name: options[name] for name in names}
         row = storing.save_upstream(
             actor=actor, name=options["name"], timeout_seconds=options["timeout"], **values
@@ -100,7 +105,22 @@ class Command(BaseCommand):
     def _list(self, options: dict[str, Any]) -> None:
         for row in Upstream.objects.defer("listed"):
             state = health.of(row.pk).state if row.enabled else "disabled"
-            self.stdout.write(marked(f"{row.name}  {row.url}  {state}  {len(entries_of(row))} entries"))
+            address = row.url or f"command {row.command}"
+            self.stdout.write(marked(f"{row.name}  {address}  {state}  {len(entries_of(row))} entries"))
+
+    def _logs(self, options: dict[str, Any]) -> None:
+        row = _stored(options["name"])
+        if not row.command:
+            raise CommandError(f"{row.name} has no command: it is not a server over stdio.")
+        try:
+            found = async_to_sync(bridge.status)().get(row.command, {})
+        except UpstreamFault as fault:
+            raise CommandError(marked(f"The server {row.name} {fault}")) from fault
+        for line in found.get("errors", []):
+            at = datetime.fromtimestamp(line["at"], UTC)
+            self.stdout.write(f"{at:%Y-%m-%dT%H:%M:%SZ}  {line['pid']}  {marked(line['text'])}")
+        if end := found.get("last_end"):
+            self.stdout.write(marked(f"last end: {end['text']}"))
 
     def _refresh(self, options: dict[str, Any]) -> None:
         self._read(_stored(options["name"]), actor_named(options["actor"]))

@@ -38,7 +38,7 @@ from mcpsite.redis_server import RedisServer, RedisServerError
 from mcpsite.supervisor import CrashLoop, Supervisor
 from mcpsite.web import LEAVE_SECONDS, CannotListen, bind
 
-REDIS_STAGE, WORKER_STAGE, WEB_STAGE = range(3)
+REDIS_STAGE, BRIDGE_STAGE, WORKER_STAGE, WEB_STAGE = range(4)
 HEALTHY_SECONDS = 60.0
 # Even a machine with ten times the work it can handle schedules every process within this time.
 SILENCE_SECONDS = 10.0
@@ -46,7 +46,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Command(BaseCommand):
-    """The command that starts Redis (without REDIS_URL), the worker with beat, and the web processes."""
+    """The command that starts all processes: Redis (without REDIS_URL), worker, web, and the bridge."""
 
     help = "Run the whole server: Redis, worker, web processes. Ctrl-C stops it."
     requires_system_checks = ()
@@ -105,6 +105,8 @@ class Command(BaseCommand):
         prepare()
         first = first_administrator()
         make = partial(programs, environment, redis_url, listening, reload=edits is not None)
+        if environment.upstream_commands:
+            supervisor.start(bridge())
         started = {program.name: supervisor.start(program) for program in make(0)}
         health = Health(listening)
         if supervisor.run_until(lambda: supervisor.ready() and health.good(), HEALTHY_SECONDS):
@@ -146,6 +148,19 @@ def programs(
         worker(environment, redis_url, generation, reload=reload),
         *(web(number, redis_url, listening, reload=reload) for number in numbers),
     ]
+
+
+def bridge() -> Program:
+    """Return the bridge to upstream servers over stdio. Edited code does not replace it."""
+    return Program(
+        name="upstreams",
+        argv=(sys.executable, "-m", "mcpsite.processes.bridge"),
+        stage=BRIDGE_STAGE,
+        # A process gets five seconds to end.
+        grace_seconds=8.0,
+        announces_ready=True,
+        silence_seconds=SILENCE_SECONDS,
+    )
 
 
 def worker(environment: Environment, redis_url: str, generation: int = 0, *, reload: bool = False) -> Program:

@@ -24,7 +24,7 @@ NAMES = (
     "API_KEYS", "OAUTH_ISSUER", "OAUTH_AUDIENCE", "OAUTH_JWKS_URL", "OAUTH_SCOPES", "OAUTH_CREATE_USERS",
     "OAUTH_LINK_USERS", "OAUTH_USERNAME_CLAIM", "OAUTH_GROUPS_CLAIM", "OAUTH_GROUPS", "EGRESS_ALLOW",
     "LOGIN_ISSUER", "LOGIN_CLIENT_ID", "LOGIN_CLIENT_SECRET", "LOGIN_NAME", "LOGIN_SCOPES",
-    "SECOND_FACTOR", "EMAIL_URL", "EMAIL_FROM", "NOTIFY_ARGUMENTS",
+    "SECOND_FACTOR", "EMAIL_URL", "EMAIL_FROM", "NOTIFY_ARGUMENTS", "UPSTREAM_COMMANDS", "UPSTREAM_SOCKET",
 )  # fmt: skip
 
 
@@ -130,6 +130,10 @@ def test_every_setting_has_remedy() -> None:
         ("PAGE_SIZE", "0"),
         ("PAGE_SIZE", "all"),
         ("EGRESS_PROXY", "proxy.example:3128"),
+        ("UPSTREAM_COMMANDS", "npx"),
+        ("UPSTREAM_COMMANDS", '{"files": "npx"}'),
+        ("UPSTREAM_COMMANDS", '{"files": {"command": []}}'),
+        ("UPSTREAM_COMMANDS", '{"files": {"command": ["npx"], "shell": true}}'),
         ("EGRESS_PROXY", "socks5://proxy.example:1080"),
         ("EGRESS_PROXY", "http://proxy.example:99999"),
         ("EGRESS_PROXY", "http://[::1"),

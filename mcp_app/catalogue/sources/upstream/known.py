@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mcp_app import conf
 from mcp_app.database.queries import aquery
 from mcp_app.models import Upstream
+from mcp_app.upstream_commands import UpstreamCommand
 from mcp_app.upstreams.server import UpstreamServer
 
 # A change takes effect everywhere within this time.
@@ -61,7 +63,11 @@ def read(row: Upstream) -> KnownUpstream:
 
 def server_of(row: Upstream) -> UpstreamServer:
     """Return the settings of requests in a row."""
-    return UpstreamServer(row.pk, row.name, row.url, row.credential, row.era, row.timeout_seconds)
+    usual = (row.credential, row.era, row.timeout_seconds)
+    if not row.command:
+        return UpstreamServer(row.pk, row.name, row.url, *usual)
+    command = conf.get().upstream_commands.get(row.command) or UpstreamCommand(row.command, ())
+    return UpstreamServer(row.pk, row.name, command.url, *usual, row.command, command.start_seconds)
 
 
 def lists_changed(name: str) -> None:

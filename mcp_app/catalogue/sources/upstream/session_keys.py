@@ -30,7 +30,13 @@ def completing(found: KnownUpstream) -> Caller:
 
 
 def capabilities(found: KnownUpstream, client: ClientCapabilities) -> dict[str, Any]:
-    """Return the capabilities to declare to a server: those that are relayed and that the client has."""
+    """Return the capabilities to declare to a server: those that are relayed and that the client has.
+
+    A server over stdio cannot name the call that a question belongs to, so a session of several people has
+    none.
+    """
+    if found.server.command and found.isolation == Upstream.Isolation.SHARED:
+        return {}
     told: dict[str, Any] = {}
     modes = {"form": client.elicitation_form, "url": client.elicitation_url}
     if any(modes.values()):

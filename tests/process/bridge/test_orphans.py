@@ -1,0 +1,87 @@
+"""The bridge as a process of its own: nothing that it started outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_app import conf
+from mcp_app.upstreams.caller import Caller
+from mcp_app.upstreams.sessions import end
+from tests.process.bridge.conftest import COMMANDS, is_running, server_of
+from tests.process.bridge.test_bridge import call
+from tests.servers.live import ROOT, eventually
+
+
+@pytest.fixture
+def running(tmp_path: Path, settings: Any) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "mcpsite.settings",
+        "DATA_DIR": str(tmp_path),
+        "SECRET_KEY": settings.SECRET_KEY,
+        "UPSTREAM_COMMANDS": json.dumps(COMMANDS),
+        "UPSTREAM_SOCKET": conf.get().upstream_socket,
+    }
+    with subprocess.Popen(
+        [sys.executable, "manage.py", "mcp_upstreams"], cwd=ROOT, env=environment, start_new_session=True
+    ) as process:
+        eventually(Path(conf.get().upstream_socket).exists, 30, "the socket")
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def started() -> list[int]:
+    """Start a process and its child, which ignores the end of the input."""
+    server = server_of("usual")
+    return [int(await call(server, name)) for name in ("pid", "child")]
+
+
+@pytest.mark.requirement("INT-75")
+@pytest.mark.requirement("INT-76")
+@pytest.mark.parametrize("by_group", [False, True])
+def test_processes_end_with_a_killed_bridge(running: subprocess.Popen[bytes], *, by_group: bool) -> None:
+    pids = asyncio.run(started())
+    assert all(map(is_running, pids))
+    # The supervisor kills the group of a dead process.
+    (os.killpg if by_group else os.kill)(running.pid, signal.SIGKILL)
+    eventually(lambda: not any(map(is_running, pids)), what="the end of the processes")
+
+
+@pytest.mark.requirement("INT-75")
+def test_stopped_bridge_ends_its_processes_and_its_socket(running: subprocess.Popen[bytes]) -> None:
+    pids = asyncio.run(started())
+    running.terminate()
+    assert running.wait(20) == 0
+    assert not any(map(is_running, pids))
+    assert not Path(conf.get().upstream_socket).exists()
+
+
+@pytest.mark.requirement("INT-75")
+def test_rounds_of_sessions_leave_no_process_and_no_descriptor(running: subprocess.Popen[bytes]) -> None:
+    async def rounds(number: int) -> None:
+        for each in range(number):
+            key = f"caller-{each}"
+            await call(server_of("usual"), "counter", key=key)
+            await end(server_of("usual"), Caller(key))
+
+    asyncio.run(rounds(2))
+    before = settled(running.pid)
+    asyncio.run(rounds(20))
+    eventually(lambda: settled(running.pid) <= before, 15, "the end of all processes")
+
+
+def settled(pid: int) -> int:
+    """Return the number of descriptors of a process."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
