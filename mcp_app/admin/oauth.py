@@ -175,7 +175,7 @@ class ClientAdmin(IssuedAdmin[Client]):
         "addresses",
         "token_auth_method",
         "shown_keys",
-        "network",
+        "shown_network",
         "state",
         "created_at",
         "last_used",
@@ -265,10 +265,12 @@ class ClientAdmin(IssuedAdmin[Client]):
             return visible("none: each user logs in")
         return visible(client.service_user or "deleted: the client gets no tokens")
 
-    @admin.display(description="keys")
+    @admin.display(description="public keys")
     def shown_keys(self, client: Client) -> SafeString:
         """Return the address of a machine's public keys, or the keys themselves."""
         return visible(client.jwks_uri or client.jwks or "none")
+
+    shown_network = text_column("registered from", "network", empty="–")
 
     @admin.display(description="kind", ordering="registration_source")
     def kind(self, client: Client) -> SafeString:

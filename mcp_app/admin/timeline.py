@@ -60,7 +60,8 @@ class Mark(NamedTuple):
 # table.
 MARKS: Final = {
     "running": Mark("⋯", "running", "no response yet"),
-    "waiting": Mark("⋯", "waiting", "the call is queued or waits for approval, no response yet"),
+    "waiting": Mark("⋯", "waiting for approval", "no response yet"),
+    "queued": Mark("⋯", "queued", "no response yet"),
     "resumed": Mark("↻", "resumed", "the client resumed a stream"),
 }
 

@@ -15,6 +15,7 @@ from mcp_app.console.naming import name_lines
 from mcp_app.interface.links import call_page, refused_tool, replay_page, tool_page
 from mcp_app.interface.summary import text_title
 from mcp_app.interface.text import code_point, indented_json, marked, replace_hidden
+from mcp_app.message_log.log import PENDING_MARKS
 from mcp_app.models import Call, Message
 from mcp_app.observability.incidents import StoredException
 from mcp_app.protocol.call_state import TERMINAL, shown_state
@@ -27,7 +28,7 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
     """Return everything about one line as JSON data."""
     others = related(line)
     name_lines([line, *others])
-    running = line.kind in ("running", "waiting") and not any(_answers(other) for other in others)
+    running = line.kind in PENDING_MARKS and not any(_answers(other) for other in others)
     request = request_of(line) if running else None
     return {
         "row": line.row(),

@@ -157,7 +157,8 @@ class RequestContext(CallerContext):
     def log_if_waiting(self, call: CallRecord) -> None:
         """Log that the request's background call waits for approval, or for a long time for a worker."""
         if self.services.log.enabled:
-            note = partial(self.log_mark, "waiting", call.tool)
+            mark = "waiting" if call.waits_for_approval else "queued"
+            note = partial(self.log_mark, mark, call.tool)
             self.services.background.waiting.accepted(call, len(self.payload), note)
 
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:

@@ -5,6 +5,7 @@ A link is None if there is no such page or the user may not open it.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
@@ -143,14 +144,29 @@ def may_view(user: Any, model: str) -> bool:
     return bool(user.has_perm(f"{app}.view_{name}") or user.has_perm(f"{app}.change_{name}"))
 
 
-def call_page(user: Any, *, method: str, session: str | None, target: str, request_id: str) -> str | None:
-    """Return the address of the background call that a request started."""
+class CallOfRequest(NamedTuple):
+    """The background call that a request started: the address of its page, and the time of the request."""
+
+    url: str
+    requested: datetime
+
+
+def call_page(user: Any, **request: Any) -> str | None:
+    """Return the address of the background call that a request started. See `call_of`."""
+    found = call_of(user, **request)
+    return found.url if found else None
+
+
+def call_of(
+    user: Any, *, method: str, session: str | None, target: str, request_id: str
+) -> CallOfRequest | None:
+    """Return the background call that a request started."""
     if method != CALLED or not session or not user.has_perm("mcp_app.view_call"):
         return None
     calls = Call.objects.filter(session_id=session, tool=target).order_by("-accepted_at")[:200]
-    for call_id, written in calls.values_list("pk", "request_id"):
+    for call_id, written, at in calls.values_list("pk", "request_id", "accepted_at"):
         if str(orjson.loads(written))[:120] == request_id:
-            return reverse("admin:mcp_app_call_change", args=[quote(call_id)])
+            return CallOfRequest(reverse("admin:mcp_app_call_change", args=[quote(call_id)]), at)
     return None
 
 

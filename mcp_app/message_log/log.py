@@ -44,12 +44,12 @@ MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 
 # Kinds of lines that mark the state of a request: long-running, waiting, or a resumed stream. They are not
 # messages and are not counted.
-MARKS = frozenset({"running", "waiting", "resumed"})
+MARKS = frozenset({"running", "waiting", "queued", "resumed"})
 FAILURES = frozenset({"error", "tool_error"})
 # The outcome of calls that did not start because of their caller or of an operator's decision.
 REFUSED = "refused"
 # Marks that the answer to their request replaces.
-PENDING_MARKS = frozenset({"running", "waiting"})
+PENDING_MARKS = frozenset({"running", "waiting", "queued"})
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 
 # Indexes into a pending line, and into its facts. A line is a plain tuple, because a named tuple takes six
@@ -137,7 +137,7 @@ class MessageLog:
 
         If the message belongs to a request, pass the request's ``request_id`` and ``target``.
         ``kind`` may also be one of the MARKS: ``running`` marks a long-running request, ``resumed`` a client
-        that resumed a stream, and ``waiting`` a request whose call waits for approval or for a worker.
+        that resumed a stream, ``waiting`` a call that waits for approval, ``queued`` one without a worker.
         """
         if not self.enabled:
             return

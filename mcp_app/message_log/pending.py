@@ -1,6 +1,7 @@
 """Marks of requests without an answer. The answer replaces its marks: the log has one row per request.
 
-A mark is *running* or *waiting*. A running mark replaces the waiting marks of its request.
+A mark is *running*, *waiting* (for approval) or *queued*. A running mark replaces the other marks of its
+request.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def replaces(row: Any, at: float, ms: float | None, mark: Any, marked_at: float)
     if marked_at > at:
         return False
     if not is_answer(row):
-        return bool(row.kind == "running" and mark.kind == "waiting")
-    return mark.kind == "waiting" or ms is None or marked_at >= at - ms / 1000 - SLACK
+        return bool(row.kind == "running" and mark.kind != "running")
+    return mark.kind != "running" or ms is None or marked_at >= at - ms / 1000 - SLACK
 
 
 def unanswered(

@@ -29,7 +29,7 @@ def session_states() -> dict[str, Q]:
     }
 
 
-def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended by an administrator") -> bool:
+def end_session_now(*, session_id: str, actor: Any = None, reason: str = "by an administrator") -> bool:
     """End a session from synchronous code.
 
     Returns False if the session has already ended. Also returns False for the record of a modern client,

@@ -397,16 +397,16 @@ def test_runs_are_stored_reloaded_and_compared(bench: Open) -> None:
     assert len({*names}) == 2
     page.get_by_role("button", name="Load these arguments").last.click()
     expect(page.get_by_label("expression")).to_have_value("1 + 1")
-    message = (
-        page.get_by_role("link", name=re.compile("^message ")).last.inner_text().removeprefix("message ")
-    )
+    link = visitor.part("runs").get_by_role("link", name=re.compile("^run ")).last
+    name = link.inner_text()
+    (message,) = re.findall(r"/message/(\d+)/", link.get_attribute("href") or "")
     visitor.goto(f"{page.url.removeprefix(visitor.base)}?message={message}")
     expect(page.get_by_label("expression")).to_have_value("1 + 1")
     page.get_by_label("expression").fill("1 + 4")
     visitor.run()
     # A replayed call is compared with its new result.
     expect(compared.locator(".mcp-added").first).to_have_text('      "text": "5",')
-    expect(compared.locator("th").first).to_have_text(f"message {message}")
+    expect(compared.locator("th").first).to_have_text(name)
 
 
 def test_prompt_argument_is_completed_and_prompt_rendered(bench: Open) -> None:

@@ -364,7 +364,7 @@ def test_session_is_ended_from_its_page(open_page: Visit, client: Mcp) -> None:
     page.get_by_role("button", name="End session").click()
     page.get_by_role("button", name="End the session").click()
     expect(page.locator("#mcp-state")).to_have_text("ended")
-    expect(page.locator("[data-fact=reason]")).to_have_text("ended by an administrator")
+    expect(page.locator("[data-fact=reason]")).to_have_text("by an administrator")
     # The page is still connected, but nothing of this session is live.
     expect(page.locator("#mcp-connection")).to_have_text("ended")
     expect(page.locator("#mcp-connection")).to_have_class("mcp-badge mcp-badge-plain")

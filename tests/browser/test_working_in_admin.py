@@ -301,7 +301,7 @@ def test_session_is_ended_from_its_page(visit: Visit) -> None:
     page.get_by_role("button", name="End session").click()
     page.get_by_role("button", name="End the session").click()
     expect(page.locator("body")).to_contain_text("The session was ended.")
-    expect(page.locator(".mcp-facts")).to_contain_text("ended by an administrator")
+    expect(page.locator(".mcp-facts")).to_contain_text("(by an administrator)")
     assert visitor.trouble == []
 
 

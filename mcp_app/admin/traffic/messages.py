@@ -25,7 +25,7 @@ from mcp_app.admin.personal.saved_searches import SavedSearches
 from mcp_app.admin.timeline import LONGEST_SHOWN, filters_of, row, timeline, trace_of
 from mcp_app.admin.traffic.live import LIVE, can_go_live, live_context
 from mcp_app.catalogue.access import obstacle_of
-from mcp_app.interface.links import CALLED, call_page, page_patterns, refused_tool, replay_page, tool_page
+from mcp_app.interface.links import CALLED, call_of, page_patterns, refused_tool, replay_page, tool_page
 from mcp_app.interface.text import marked
 from mcp_app.message_log.counts.error_groups import kind_of
 from mcp_app.message_log.pages import ERRORS
@@ -162,17 +162,19 @@ def _name(messages: Iterable[Message], user: Any) -> None:
         vars(message)["tool_url"] = address.replace("ID", str(pk)) if pk else ""
 
 
-def _pages_of(message: Message, user: Any) -> dict[str, str | None]:
-    """Return links from a message to its replay, its call and its tool.
+def _pages_of(message: Message, user: Any) -> dict[str, Any]:
+    """Return links from a message to its replay, its call and its tool, and the time of the call's request.
 
     A link is None if the user may not open the page.
     """
     method, target = message.method, message.target
+    call = call_of(
+        user, method=method, session=message.session_id, target=target, request_id=message.request_id
+    )
     return {
         "replay_url": replay_page(user, method=method, kind=message.kind, target=target, pk=message.pk),
-        "call_url": call_page(
-            user, method=method, session=message.session_id, target=target, request_id=message.request_id
-        ),
+        "call_url": call and call.url,
+        "requested": call and call.requested,
         "tool_url": tool_page(user, method=method, target=target),
     }
 

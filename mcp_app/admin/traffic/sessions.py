@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
@@ -23,7 +23,7 @@ from mcp_app.admin.traffic.live import LIVE, can_go_live, live_context
 from mcp_app.auth.api_keys import login_name
 from mcp_app.interface.text import json_text, marked, visible, visible_block
 from mcp_app.message_log.search.language import KEYS
-from mcp_app.models import Session
+from mcp_app.models import Message, Session
 from mcp_app.protocol.messages.methods import every_method
 from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now, idle_since, session_states
@@ -94,8 +94,19 @@ class SessionAdmin(LongListAdmin[Session]):
 
     @admin.display(description="messages")
     def message_count(self, session: Session) -> int:
-        """Return the number of messages logged for the session, including deleted messages."""
-        return session.messages_logged
+        """Return the number of messages logged for the session, with deleted ones and pending requests."""
+        return session.messages_logged + int(vars(session).get("pending", 0))
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Attach the number of pending requests, which the page of a session lists as well."""
+        changelist: Any = super().get_changelist_instance(request)
+        rows = list(changelist.result_list)
+        pending = Message.objects.filter(pending__isnull=False, session__in=[row.pk for row in rows])
+        counts = dict(pending.values_list("session").annotate(Count("pk")).order_by())
+        for row in rows:
+            vars(row)["pending"] = counts.get(row.pk, 0)
+        changelist.result_list = rows
+        return changelist
 
     def has_end_permission(self, request: HttpRequest) -> bool:
         """Return True if the user may change sessions, which includes ending them."""

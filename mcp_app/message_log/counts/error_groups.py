@@ -31,7 +31,7 @@ from mcp_app.observability.error_text import (
 from mcp_app.observability.incidents import StoredException
 from mcp_app.protocol.messages.methods import METHODS, OTHER
 from mcp_app.protocol.principal_key import BENCH
-from mcp_app.protocol.refusals import FAULTS
+from mcp_app.protocol.refusals import FAULTS, Code
 
 # Maximum number of groups in total and per tool. Further errors are counted in a common group without text.
 MOST_GROUPS: Final = 1_000
@@ -49,6 +49,7 @@ _FAULT: Final = re.compile(
     r"\S+ timed out after |The tool's result (?:cannot be sent|is too large): |\S+ was interrupted: "
     r"|The tool failed unexpectedly \(incident "
 )
+_BY_LIMITS: Final = frozenset({Code.LIMIT_REACHED.value, Code.LIMIT_USED_UP.value})
 _FAILED: Final = frozenset(outcome.value for outcome in ERRORS)
 
 
@@ -94,10 +95,11 @@ class Errors:
     def add(self, message: Message) -> None:
         """Add a message if it failed, or if the gate refused its call.
 
-        Mistakes in the test bench are skipped: their caller has seen them, and nothing has to be mended.
+        Two kinds are skipped, because nothing has to be mended: mistakes in the test bench, which their
+        caller has seen, and calls above a limit, which the pages of limits list.
         """
         failed = message.outcome in _FAILED or message.refusal
-        if failed and not _is_bench_mistake(message):
+        if failed and message.refusal not in _BY_LIMITS and not _is_bench_mistake(message):
             kind = kind_of(message.method, message.target, message.outcome, message.answer, message.exception)
             self._messages.setdefault(kind, []).append(message)
 

@@ -15,6 +15,7 @@ from django.db.models import Q
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from mcp_app.admin import timeline
 from mcp_app.message_log import pages as log_pages
 from mcp_app.message_log.log import MARKS
 from mcp_app.message_log.pages import MessagePage, find
@@ -341,7 +342,7 @@ def test_mark_is_labelled_as_a_mark(root: Client, kind: str) -> None:
     pk = Message.objects.get(kind=kind).pk
     for address in (f"{page('message', 'changelist')}?q=kind:{kind}", page("message", "change", pk)):
         text = root.get(address).content.decode()
-        assert re.search(rf'<span class="mcp-badge [^>]*>{kind}</span>', text)
+        assert re.search(rf'<span class="mcp-badge [^>]*>{timeline.MARKS[kind].word}</span>', text)
         assert re.search(r'<span class="mcp-hidden">(no response|the c)', text)
         assert '<span class="mcp-hidden">client' not in text
 

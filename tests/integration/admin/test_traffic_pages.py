@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 
@@ -12,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_app.admin.timeline import PAGE_SIZE, SHOWN_CHARACTERS
-from mcp_app.models import AuditEvent, Message, Session
+from mcp_app.models import AuditEvent, Call, Message, Session
 from tests.integration.admin.addresses import page
 from tests.samples.admin_seed import Seed, call
 
@@ -110,6 +111,22 @@ def test_unlogged_messages_are_mentioned(root: Client, seeded: Seed) -> None:
     assert "3 messages before this one were not logged." in root.get(_timeline(seeded)).content.decode()
 
 
+def test_list_of_sessions_counts_requests_without_a_response(root: Client, seeded: Seed) -> None:
+    logged = Session.objects.get(pk=seeded.session.pk).messages_logged
+    call(seeded.session, 400, kind="waiting", pending="waiting", outcome="")
+    cells = root.get(page("session", "changelist")).context["cl"].result_list
+    assert [vars(row)["pending"] for row in cells if row.pk == seeded.session.pk] == [1]
+    assert f">{logged + 1}<" in root.get(page("session", "changelist")).content.decode()
+
+
+def test_message_of_a_background_call_shows_when_it_was_requested(root: Client, seeded: Seed) -> None:
+    asked = Call.objects.filter(tool="echo", session_id=seeded.session.pk).first()
+    assert asked is not None
+    message = call(seeded.session, 401, request_id=str(json.loads(asked.request_id)), target="echo")
+    shown = root.get(page("message", "change", message.pk))
+    assert shown.context["requested"] == asked.accepted_at
+
+
 def test_session_list_query_count_is_constant(root: Client, seeded: Seed) -> None:
     def queries() -> int:
         with CaptureQueriesContext(
@@ -158,7 +175,7 @@ def test_session_is_ended_once_and_audited(root: Client, seeded: Seed) -> None:
     assert "The session was ended." in root.post(address + "?from_page=1", follow=True).content.decode()
     ended = Session.objects.get(pk=seeded.session.pk)
     assert ended.ended_at is not None
-    assert ended.end_reason == "ended by an administrator"
+    assert ended.end_reason == "by an administrator"
     assert "The session had already ended." in root.post(address, follow=True).content.decode()
     assert AuditEvent.objects.filter(
         action="session.end", object_key=seeded.session.pk, actor=seeded.root

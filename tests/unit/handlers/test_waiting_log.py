@@ -50,8 +50,12 @@ def marks(desk: ModernDesk) -> list[tuple[Any, ...]]:
     return [
         (line[SESSION_ID], line[PRINCIPAL], line[PAYLOAD], *line[FACTS])
         for line in pending
-        if line[KIND] == "waiting"
+        if line[KIND] in ("waiting", "queued")
     ]
+
+
+def kinds(desk: ModernDesk) -> list[str]:
+    return [line[KIND] for line in desk.process.log._pending if line[KIND] in ("waiting", "queued")]
 
 
 async def legacy(desk: ModernDesk, tool: str, request_id: int = 1) -> str:
@@ -71,6 +75,7 @@ async def look(desk: ModernDesk) -> None:
 async def test_call_awaiting_approval_is_logged_immediately(desk: ModernDesk) -> None:
     session = await legacy(desk, "watched")
     assert marks(desk) == [(session, LOOPBACK.key, b'{"id":1}', "tools/call", "1", "watched")]
+    assert kinds(desk) == ["waiting"]
 
 
 async def test_modern_call_awaiting_approval_is_logged_immediately(desk: ModernDesk) -> None:
@@ -91,6 +96,7 @@ async def test_call_waiting_for_worker_is_logged_after_delay(desk: ModernDesk) -
     assert marks(desk) == []
     await look(desk)
     assert [mark[0] for mark in marks(desk)] == [session]
+    assert kinds(desk) == ["queued"]
 
 
 async def test_started_call_is_left_to_worker_log(desk: ModernDesk) -> None:

@@ -50,6 +50,7 @@ def kinds() -> list[str]:
 CASES: dict[str, tuple[list[list[Any]], list[str]]] = {
     "answered": ([mark(), answer()], ["request"]),
     "waited, then ran": ([mark(kind="waiting"), mark(at=NOW + 1), answer()], ["request"]),
+    "queued, then ran": ([mark(kind="queued"), mark(at=NOW + 1), answer()], ["request"]),
     "waits no longer": ([mark(kind="waiting"), mark(at=NOW + 1)], ["running"]),
     "waited for days": ([mark(kind="waiting", at=NOW - 200_000), answer(ms=3)], ["request"]),
     "refused without a duration": ([mark(kind="waiting"), answer(ms=None)], ["request"]),

@@ -19,8 +19,8 @@ export class Runs {
   }
 
   add(run, { last = false } = {}) {
-    // A name must not belong to another run after the page was loaded again.
-    run.name = run.message ? `message ${run.message}` : `run ${clock(Date.parse(run.at))}`;
+    // A time, because a number would belong to another run after the page was loaded again.
+    run.name = `run ${clock(Date.parse(run.at))}`;
     run.node = this.row(run);
     if (last) this.list.append(run.node);
     else this.list.prepend(run.node);
@@ -97,9 +97,9 @@ export class Runs {
 
 // The page measures the whole round trip of its runs, and the message log the work of the server.
 function duration(run) {
-  const where = run.message ? "on the server" : "round trip";
-  const text = run.milliseconds == null ? "" : `${span(run.milliseconds)} ${where}`;
-  return element("span", { class: "mcp-time mcp-dim", "data-duration": run.message ? "server" : "round-trip" }, text);
+  const text = run.milliseconds == null ? "" : span(run.milliseconds);
+  const [key, title] = run.message ? ["server", "Measured by the server"] : ["round-trip", "Measured by this page, with the network"];
+  return element("span", { class: "mcp-time mcp-dim", "data-duration": key, title }, text);
 }
 
 // The result or the error of a logged response, whose id differs each time.

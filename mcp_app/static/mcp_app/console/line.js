@@ -4,14 +4,15 @@ import { clock, moment, span, zone } from "../times.js";
 import { caller, client, title } from "./names.js";
 import { badge, element, marked } from "./text.js";
 
-const TONES = { ok: "good", tool_error: "bad", error: "bad", refused: "warn", cancelled: "warn", asked: "info", running: "info", waiting: "info", resumed: "warn" };
-const WORDS = { ok: "succeeded", tool_error: "failed", error: "failed", asked: "asked for input" };
+const TONES = { ok: "good", tool_error: "bad", error: "bad", refused: "warn", cancelled: "warn", asked: "info", running: "info", waiting: "warn", queued: "info", resumed: "warn" };
+const WORDS = { ok: "succeeded", tool_error: "failed", error: "failed", asked: "asked for input", waiting: "waiting for approval" };
 const DETAILS = { tool_error: "tool error", error: "protocol error" };
 
 // Lines that record a state instead of a message: their sign, and what it means.
 const MARKS = {
   running: ["⋯", "no response yet"],
-  waiting: ["⋯", "the call is queued or waits for approval, no response yet"],
+  waiting: ["⋯", "no response yet"],
+  queued: ["⋯", "no response yet"],
   resumed: ["↻", "the client resumed a stream"],
 };
 
@@ -25,7 +26,7 @@ function pinIcon() {
 }
 
 // Marks of a request that has no response yet.
-export function isOpen(row) { return row.kind === "running" || row.kind === "waiting"; }
+export function isOpen(row) { return ["running", "waiting", "queued"].includes(row.kind); }
 
 // The arrow of a message or the sign of a mark, with its meaning in words.
 export function sign(row, name) {

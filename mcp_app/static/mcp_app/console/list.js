@@ -21,8 +21,8 @@ const isAnswer = (row) => row.kind === "request" && row.dir === "in";
 // True if a row ends a mark of the same request.
 function replaces(row, mark) {
   if (mark.at > row.at) return false;
-  if (!isAnswer(row)) return row.kind === "running" && mark.kind === "waiting";
-  return mark.kind === "waiting" || row.ms === null || mark.at >= row.at - row.ms - SLACK;
+  if (!isAnswer(row)) return row.kind === "running" && mark.kind !== "running";
+  return mark.kind !== "running" || row.ms === null || mark.at >= row.at - row.ms - SLACK;
 }
 
 export class List {

@@ -28,10 +28,12 @@ export class SessionHead {
 
   ended(reason) {
     this.onEnded(true);
+    this.over = true;
     const state = byId("mcp-state");
     state.textContent = "ended";
     if (reason) this.root.querySelector("[data-fact=reason]").textContent = reason;
     this.root.querySelector("[data-ending]")?.remove();
+    this.draw();
   }
 
   async look() {
@@ -45,6 +47,7 @@ export class SessionHead {
     if (data.session.ended) this.ended(data.session.reason);
     else {
       this.onEnded(false);
+      this.over = false;
       byId("mcp-state").textContent = "open";
       // A page that was opened before its session was stored has the button, too.
       this.root.querySelector("[data-ending]")?.removeAttribute("hidden");
@@ -60,7 +63,8 @@ export class SessionHead {
     const running = [...this.live].flatMap(([process, found]) => found.running.map((call) => ({
       request: JSON.stringify(call.id), process, shown: call.shown, target: call.target || call.method, state: `running at ${process}`,
     })));
-    this.drawRunning([...this.calls, ...running]);
+    // The calls of an ended session are cancelled, which takes a moment.
+    this.drawRunning(this.over ? [] : [...this.calls, ...running]);
   }
 
   drawRunning(calls) {

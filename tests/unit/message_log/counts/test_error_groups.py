@@ -151,6 +151,14 @@ def test_mistakes_of_callers_are_no_faults(answer: str, refusal: str, is_fault: 
     assert ErrorGroup.objects.get().is_fault == is_fault
 
 
+@pytest.mark.parametrize("refusal", ["limit_reached", "limit_used_up"])
+def test_calls_above_a_limit_are_no_errors(refusal: str) -> None:
+    encoded = orjson.loads(batch(failed("The limit bot is reached."), failed("broken")))
+    encoded["refusals"] = [[0, refusal]]
+    drain(orjson.dumps(encoded))
+    assert counts() == {("echo", "broken"): 1}
+
+
 def test_resolved_error_regresses_only_if_it_happens_again() -> None:
     now = time.time()
     drain(crashes(crash("ValueError", "customer")))
