@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import Select, object_button
 from mcp_app.admin.callers import limits as limit_tables
+from mcp_app.admin.callers import tokens as token_tables
 from mcp_app.admin.callers.links import CLIENTS_END, linked, pages_of, pages_to_limit, revoke_button
 from mcp_app.admin.callers.use import use_of
 from mcp_app.admin.columns import text_column, time_column
@@ -43,7 +44,7 @@ from mcp_app.auth.api_keys import (
 )
 from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.permissions import PermissionMissing
-from mcp_app.catalogue.access import may_ask
+from mcp_app.catalogue.access import holder_of_key, may_ask
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
 from mcp_app.interface.links import may_view, user_address
@@ -290,6 +291,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
                 *pages_to_limit(request.user, key.name, who="key", who_value=str(key.pk)),
             ],
             "use": use_of(request.user, principal),
+            "meter": token_tables.of_holder(request, holder_of_key(key), principal=principal),
             "fills": limit_tables.of_caller(request, Caller.of(principal)),
             "seen_url": seen,
         }

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin, Select, Textarea, object_button, revoking
 from mcp_app.admin.callers import limits as limit_tables
+from mcp_app.admin.callers import oauth_tokens
 from mcp_app.admin.callers.links import linked, pages_of, pages_to_limit
 from mcp_app.admin.callers.use import use_of
 from mcp_app.admin.columns import text_column, time_column
@@ -228,7 +229,8 @@ class ClientAdmin(IssuedAdmin[Client]):
             pages.append(("OAuth connections", connections))
         if client is not None:
             pages += pages_to_limit(request.user, client.name, who="client", who_value=str(client.pk))
-        return {"can_switch": self.has_switch_permission(request), "pages": pages}
+        meter = oauth_tokens.of_client(request, client) if client is not None else None
+        return {"can_switch": self.has_switch_permission(request), "pages": pages, "meter": meter}
 
     @object_button("disable", "switch")
     def disable_one(self, request: HttpRequest, client: Client) -> None:
@@ -365,6 +367,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
             "revoking": button if self.has_end_permission(request) else None,
             "pages": pages_of(request.user, principal),
             "use": use_of(request.user, principal),
+            "meter": oauth_tokens.of_connection(request, connection),
             "fills": limit_tables.of_caller(request, Caller.of(principal)),
         }
 

@@ -26,6 +26,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
 from mcp_app.admin.callers import limits as limit_tables
+from mcp_app.admin.callers import tokens as token_tables
 from mcp_app.admin.callers.links import pages_of_user, pages_to_limit
 from mcp_app.admin.list_filters import ListedLookups, NamedList
 from mcp_app.admin.markup import badge, with_window
@@ -185,14 +186,15 @@ class MembersAdmin(NamedList, ListedLookups, GroupAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Add the form that limits the members, and the entries that they are offered, to the context."""
+        """Add the form that limits the members, the entries that they are offered, and their lists."""
         group = self.get_object(request, unquote(object_id))
         more: dict[str, Any] = {}
         if group is not None:
             name = group.name
             more["pages"] = pages_to_limit(request.user, name, who="member", who_value=name)
         if group is not None and may_ask(request.user):
-            more["offer"] = offer_to(request, holder_of_group(group))
+            holder = holder_of_group(group)
+            more |= {"offer": offer_to(request, holder), "meter": token_tables.of_holder(request, holder)}
         return super().change_view(request, object_id, form_url, {**more, **(extra_context or {})})
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
@@ -298,7 +300,9 @@ class FactorRemoval(ModelAdmin[Any]):
         if user is None or not may_ask(request.user):
             return context
         seen = reverse("mcp_person", args=[user.pk])
-        return {**context, "seen_url": seen, "offer": offer_to(request, holder_of(user))}
+        holder = holder_of(user)
+        meter = token_tables.of_holder(request, holder)
+        return {**context, "seen_url": seen, "offer": offer_to(request, holder), "meter": meter}
 
     @object_button("second-factor", "second_factor")
     def remove_second_factor(self, request: HttpRequest, user: Any) -> None:

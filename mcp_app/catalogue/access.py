@@ -84,9 +84,15 @@ def holder_of(user: Any) -> Holder:
 
 def holder_of_key(key: ApiKey) -> Holder:
     """Return the facts about an API key: the facts about its user, limited by the key's scopes."""
-    own, scopes = holder_of(key.user), widened(key.scopes.split())
     ended = "the key is revoked" if key.revoked_at else "" if key.usable else "the key has expired"
-    return Holder(below(scopes, own.permissions), ended or own.refused, own.is_superuser, scopes, own.groups)
+    return limited_holder(key.user, key.scopes, ended)
+
+
+def limited_holder(user: Any, given: str, refused: str = "") -> Holder:
+    """Return the facts about a credential of a user, limited by the given scopes."""
+    own, scopes = holder_of(user), widened(given.split())
+    permissions = below(scopes, own.permissions)
+    return Holder(permissions, refused or own.refused, own.is_superuser, scopes, own.groups)
 
 
 def holder_of_group(group: Group) -> Holder:

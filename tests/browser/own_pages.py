@@ -95,6 +95,7 @@ print(json.dumps({
         "limit-add": "/admin/mcp_app/limitrule/add/",
         "toolset-list": "/admin/mcp_app/toolset/",
         "toolset-add": "/admin/mcp_app/toolset/add/",
+        "toolset-tokens": "/admin/mcp_app/toolset/tokens/",
         "upstream-list": "/admin/mcp_app/upstream/",
         "upstream-add": "/admin/mcp_app/upstream/add/",
         "upstream-configuration": "/admin/mcp_app/upstream/configuration/",

@@ -22,6 +22,7 @@ from mcp_app.admin.entries.entry_drafts import draft_button, draft_in_address
 from mcp_app.admin.entries.entry_history import HistoryPages
 from mcp_app.admin.markup import badge
 from mcp_app.admin.toolsets.forms import ToolsetForm, readable_state, rule_line
+from mcp_app.admin.toolsets.token_page import tables
 from mcp_app.auth.own_addresses import resource
 from mcp_app.auth.permissions import PermissionMissing, may_view_people
 from mcp_app.catalogue.access import holder_of, toolset_decision
@@ -34,6 +35,7 @@ from mcp_app.catalogue.toolsets import contents, services
 from mcp_app.catalogue.toolsets.checks import sound
 from mcp_app.catalogue.toolsets.drafts import check_toolset_draft, drafted, publish_toolset_draft
 from mcp_app.catalogue.toolsets.groups import names_of
+from mcp_app.catalogue.toolsets.meter import estimates
 from mcp_app.interface.text import marked
 from mcp_app.models import CatalogueChange, Draft, Toolset
 from mcp_app.protocol.messages.server import ENDPOINT
@@ -86,12 +88,18 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
 
     def get_urls(self) -> list[URLPattern]:
         edit = self.admin_site.admin_view(self.edit_view)
-        return [path("<path:object_id>/edit/", edit, name="mcp_app_toolset_edit"), *super().get_urls()]
+        tokens = self.admin_site.admin_view(self.tokens_view)
+        return [
+            path("tokens/", tokens, name="mcp_app_toolset_tokens"),
+            path("<path:object_id>/edit/", edit, name="mcp_app_toolset_edit"),
+            *super().get_urls(),
+        ]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show the list, with a button to add a toolset."""
         address = self.page_url("add") if request.user.has_perms(ADD) else ""
-        more = {"add_url": address, "deleted_url": self.page_url("deleted")}
+        pages = {f"{name}_url": self.page_url(name) for name in ("deleted", "tokens")}
+        more = {"add_url": address, **pages}
         return super().changelist_view(request, {**more, **(extra_context or {})})
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
@@ -107,6 +115,17 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             vars(row)["contents"] = found
         changelist.result_list = rows
         return changelist
+
+    def tokens_view(self, request: HttpRequest) -> HttpResponse:
+        """Compare the lists of all addresses and groups: their tokens, and the tools that were called."""
+        if not self.has_view_permission(request):
+            raise PermissionMissing(VIEW)
+        context = {
+            **self.object_context(request, "Lists and tokens"),
+            "tables": tables(request),
+            "days": contents.UNUSED_DAYS,
+        }
+        return TemplateResponse(request, "mcp_admin/tokens.html", context)
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """Show the form of a new toolset (GET), or store it (POST)."""
@@ -164,6 +183,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             "who": who_can_use(row),
             "rules": [rule_line(rule) for rule in row.rules],
             "contents": found,
+            "families": estimates(found.tokens),
             "unused": contents.unused_in(found) if may_read else None,
             # Queries are parts of messages.
             "misses": misses.of(row.slug) if row.searches and may_read else [],

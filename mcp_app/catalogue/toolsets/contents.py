@@ -5,7 +5,7 @@ The estimate is that of the OpenAPI import and of long results: one token for fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -133,24 +133,27 @@ def matching_rules(row: Toolset) -> set[str]:
 
 def search_tokens() -> int:
     """Return the estimated tokens of the tools for search."""
-    return sum(_tokens(entry) for entry in ToolSearch("", (), {}).entries())
+    return sum(tokens_of(entry) for entry in ToolSearch("", (), {}).entries())
 
 
 def unused_in(contents: Contents) -> Unused:
     """Return the tools that were not called in the last UNUSED_DAYS days."""
-    tools, since = contents.tools, clock.utcnow() - timedelta(days=UNUSED_DAYS)
-    with by_index():
-        called = set(
-            calls_of(Q(span__in=(HOUR, DAY), at__gt=since))
-            .filter(tool__in=[tool.key for tool in tools])
-            .order_by()
-            .values_list("tool", flat=True)
-            .distinct()
-        )
+    tools = contents.tools
+    called = called_lately([tool.key for tool in tools])
     unused = [tool for tool in tools if tool.key not in called]
     total = sum(tool.tokens for tool in tools)
     percent = round(100 * sum(tool.tokens for tool in unused) / total) if total else 0
     return Unused(unused, len(tools), percent)
+
+
+def called_lately(names: Collection[str] | None = None) -> set[str]:
+    """Return the names of the tools, all or in ``names``, that were called in the last UNUSED_DAYS days."""
+    since = clock.utcnow() - timedelta(days=UNUSED_DAYS)
+    with by_index():
+        rows = calls_of(Q(span__in=(HOUR, DAY), at__gt=since)).order_by()
+        if names is not None:
+            rows = rows.filter(tool__in=names)
+        return set(rows.values_list("tool", flat=True).distinct())
 
 
 _KINDS: Final = ("tool", "prompt", "resource", "template")
@@ -172,8 +175,9 @@ def _changed(entry: Entry, own: Mapping[str, Any]) -> Entry:
 
 def _member(key: Key, entry: Entry, *, is_named: bool = False) -> Member:
     title = str(entry.wire.get("title") or "")
-    return Member(*key, title, _tokens(entry), entry.tags, entry.permission, is_named)
+    return Member(*key, title, tokens_of(entry), entry.tags, entry.permission, is_named)
 
 
-def _tokens(entry: Entry) -> int:
+def tokens_of(entry: Entry) -> int:
+    """Return the estimated tokens of an entry's definition."""
     return len(orjson.dumps(entry.wire, default=str)) // BYTES_PER_TOKEN

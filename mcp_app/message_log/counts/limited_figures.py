@@ -54,6 +54,15 @@ def called_by(kind: str, limit: Q, period: Period, now: datetime) -> tuple[Named
     return Named(since, period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:])), whole
 
 
+def tools_called(limit: Q, since: datetime) -> tuple[set[str], bool]:
+    """Return the names of the tools whose calls match ``limit``.
+
+    The second item is True if the names cover the whole time since ``since``.
+    """
+    rows, whole = _answered(limit, since, None)
+    return {row.target for row in rows}, whole
+
+
 def called_over_time(
     limit: Q, period: Period, now: datetime
 ) -> tuple[list[tuple[datetime, CallFigures]], bool]:

@@ -444,6 +444,7 @@ def _toolsets(keys: dict[str, Any]) -> Iterator[Stop]:
     page = f"{base}/{keys['toolset']}"
     yield Stop("toolset-list", f"{base}/", "toolset.title")
     yield Stop("toolset-add", f"{base}/add/")
+    yield Stop("toolset-tokens", f"{base}/tokens/")
     yield Stop("toolset", f"{page}/change/", "toolset.title")
     yield Stop("toolset-edit", f"{page}/edit/", f"{shown} member.title member.description")
     yield Stop("toolset-history", f"{page}/history/", f"{shown} toolset.why")
