@@ -230,7 +230,13 @@ class ClientAdmin(IssuedAdmin[Client]):
         if client is not None:
             pages += pages_to_limit(request.user, client.name, who="client", who_value=str(client.pk))
         meter = oauth_tokens.of_client(request, client) if client is not None else None
-        return {"can_switch": self.has_switch_permission(request), "pages": pages, "meter": meter}
+        known = Caller("", client=str(client.pk)) if client is not None else None
+        return {
+            "can_switch": self.has_switch_permission(request),
+            "pages": pages,
+            "meter": meter,
+            "fills": limit_tables.of_caller(request, known) if known is not None else [],
+        }
 
     @object_button("disable", "switch")
     def disable_one(self, request: HttpRequest, client: Client) -> None:

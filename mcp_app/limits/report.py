@@ -22,6 +22,9 @@ from mcp_app.streams.blocking import limits as shared
 
 # The subjects of one rule that pages show, those refused last first.
 MOST_SHOWN: Final = 50
+# The rules whose use one page reads, and the stored periods that name their subjects.
+MOST_RULES: Final = 200
+MOST_PERIODS: Final = 1_000
 LATELY: Final = timedelta(days=1)
 _SHARED: Final = frozenset({Who.INSTALLATION, Who.GROUP})
 
@@ -49,9 +52,7 @@ class Fill:
 
 def of_rule(rule: Rule) -> list[Fill]:
     """Return the fills of a rule's own subject, or of those that used it lately."""
-    subjects = {f"group:{rule.group}" if rule.who == Who.GROUP else "all"} if rule.who in _SHARED else set()
-    if not subjects and len(rule.users) == 1:
-        subjects = set(rule.users)
+    subjects = _own_subjects(rule)
     since = clock.utcnow() - max(LATELY, timedelta(days=31) if rule.budget else LATELY)
     known = LimitUsage.objects.filter(rule_id=rule.id, period_start__gte=since)
     ordered = known.order_by(F("refused_at").desc(nulls_last=True), "-units").values_list(
@@ -59,6 +60,32 @@ def of_rule(rule: Rule) -> list[Fill]:
     )
     subjects |= set(list(dict.fromkeys(ordered[: MOST_SHOWN * 4]))[:MOST_SHOWN])
     return fills([Bucket(rule, measure, each) for each in sorted(subjects) for measure in rule.measures()])
+
+
+def of_rules(rules: Collection[Rule]) -> list[Fill]:
+    """Return the fills of several rules, the fullest first: of own subjects, and of those seen lately."""
+    read = list(rules)[:MOST_RULES]
+    subjects = {rule.id: _own_subjects(rule) for rule in read}
+    since = clock.utcnow() - timedelta(days=31)
+    known = LimitUsage.objects.filter(rule_id__in=subjects, period_start__gte=since)
+    ordered = known.order_by("-period_start", F("refused_at").desc(nulls_last=True), "-units")
+    for number, subject in ordered.values_list("rule_id", "subject")[:MOST_PERIODS]:
+        if len(subjects[number]) < MOST_SHOWN:
+            subjects[number].add(subject)
+    buckets = [
+        Bucket(rule, measure, each)
+        for rule in read
+        for each in sorted(subjects[rule.id])
+        for measure in rule.measures()
+    ]
+    return sorted(fills(buckets), key=lambda fill: -fill.percent)
+
+
+def _own_subjects(rule: Rule) -> set[str]:
+    """Return the only subject of a rule, or an empty set if it may have several."""
+    if rule.who in _SHARED:
+        return {f"group:{rule.group}" if rule.who == Who.GROUP else "all"}
+    return set(rule.users) if len(rule.users) == 1 else set()
 
 
 def of_caller(rules: Iterable[Rule], caller: Caller) -> list[Fill]:

@@ -20,6 +20,8 @@ from mcp_app.limits.rules import Rule
 VIEW: Final = "mcp_app.view_limitrule"
 # The limits that the page of a tool lists.
 MOST_RULES: Final = 100
+# The rows of the table of used limits.
+MOST_USED: Final = 30
 
 
 def usage(fills: Iterable[Fill]) -> list[dict[str, Any]]:
@@ -28,6 +30,7 @@ def usage(fills: Iterable[Fill]) -> list[dict[str, Any]]:
     names = report.names_of(each.bucket.subject for each in found)
     return [
         {
+            "rule": each.bucket.rule.id,
             "limit": each.bucket.rule.name,
             "url": rule_url(each.bucket.rule),
             "subject": each.bucket.subject,
@@ -54,12 +57,22 @@ def of_caller(request: HttpRequest, caller: Caller) -> list[dict[str, Any]]:
     return usage(report.of_caller(current.holder.rules.rules, caller))
 
 
+def used_now() -> list[dict[str, Any]]:
+    """Return the rows of the fullest limits, with a used part."""
+    current.load_if_old()
+    found = report.of_rules(current.holder.rules.rules)
+    return usage([each for each in found if each.used or each.refused][:MOST_USED])
+
+
 def of_tool(request: HttpRequest, tool: str, tags: Collection[str]) -> list[dict[str, Any]]:
-    """Return the limits of a tool, or [] if the user may not view limits."""
+    """Return the limits of a tool with their fullest use, or [] if the user may not view limits."""
     if not request.user.has_perm(VIEW):
         return []
     current.load_if_old()
     rules = [rule for rule in current.holder.rules.rules if rule.takes(tool, tags, "")][:MOST_RULES]
+    fullest: dict[int, dict[str, Any]] = {}
+    for row in usage(report.of_rules(rules)):
+        fullest.setdefault(row["rule"], row)
     return [
         {
             "name": rule.name,
@@ -67,6 +80,7 @@ def of_tool(request: HttpRequest, tool: str, tags: Collection[str]) -> list[dict
             "who": who,
             "amounts": amounts_text(rule),
             "observe": rule.observe,
+            "fill": fullest.get(rule.id),
         }
         for rule, who in zip(rules, limit_words.callers(rules), strict=True)
     ]

@@ -6,6 +6,8 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.forms import Media
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -19,6 +21,7 @@ from mcp_app.admin.limits.forms import LimitForm
 from mcp_app.admin.markup import badge
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.snapshots.current_snapshot import loaded
+from mcp_app.database import clock
 from mcp_app.interface.text import marked
 from mcp_app.limits import current, preview, report, services
 from mcp_app.limits.notation import amounts_text, exempt_text
@@ -99,16 +102,39 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         return request.user.has_perms(REMOVE)
 
     def get_urls(self) -> list[URLPattern]:
-        settings = self.admin_site.admin_view(self.settings_view)
-        name = "mcp_app_limitrule_settings"
-        return [path("<path:object_id>/settings/", settings, name=name), *super().get_urls()]
+        view, name = self.admin_site.admin_view, "mcp_app_limitrule"
+        return [
+            path("live/", view(self.live_view), name=f"{name}_live"),
+            path("<path:object_id>/settings/", view(self.settings_view), name=f"{name}_settings"),
+            *super().get_urls(),
+        ]
+
+    @property
+    def media(self) -> Media:
+        """Scripts of the base class, and the one that fetches what is used again."""
+        return super().media + Media(js=["mcp_app/dashboard.js"])
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show the list, with a button to add a limit and the callers that were refused lately."""
         address = self.page_url("add") if request.user.has_perms(ADD) else ""
-        refused = tables.refused_lately() if self.has_view_permission(request) else []
-        more = {"add_url": address, "refused": refused, **(extra_context or {})}
-        return super().changelist_view(request, more)
+        live = self._live_context() if self.has_view_permission(request) else {}
+        return super().changelist_view(request, {"add_url": address, **live, **(extra_context or {})})
+
+    def live_view(self, request: HttpRequest) -> HttpResponse:
+        """Return what is used of limits, and who was refused lately, for a script of the list."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        response = TemplateResponse(request, "mcp_admin/limits_live.html", self._live_context())
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def _live_context(self) -> dict[str, Any]:
+        return {
+            "live_url": self.page_url("live"),
+            "used": tables.used_now(),
+            "refused": tables.refused_lately(),
+            "at": clock.utcnow(),
+        }
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """Show the form of a new limit (GET), or store or preview it (POST)."""
@@ -138,6 +164,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             "amounts": amounts_text(row),
             "state": badge(state_of(row), TONES[state_of(row)]),
             "fills": tables.usage(report.of_rule(rule)),
+            "at": clock.utcnow(),
             "holding": tables.holding(rule, current.holder.rules.rules),
             "problem": without_effect([row]).get(row.pk, ""),
             "may_change": request.user.has_perms(CHANGE),

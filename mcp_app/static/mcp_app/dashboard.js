@@ -1,5 +1,5 @@
-// The figures of the first page, fetched again every ten seconds while somebody looks. Without scripts they
-// stand as they were when the page was loaded.
+// The parts of a section (data-part), such as the figures of the first page, are fetched again while the page is
+// visible: every ten seconds, or after data-every milliseconds. Without scripts, they stay as they were loaded.
 "use strict";
 
 const FRESH_EVERY = 10000;
@@ -9,7 +9,8 @@ class Dashboard {
   constructor(section) {
     this.section = section;
     this.stale = section.querySelector("[data-stale]");
-    this.pause = FRESH_EVERY;
+    this.every = Number(section.dataset.every) || FRESH_EVERY;
+    this.pause = this.every;
     this.timer = 0;
     this.asking = false;
     document.addEventListener("visibilitychange", () => { if (!document.hidden) this.look(); });
@@ -29,7 +30,7 @@ class Dashboard {
       if (answer.status >= 400 && answer.status < 500) { this.stale.hidden = false; return; } // Asking again will not help.
       if (!answer.ok) throw new Error(answer.status);
       this.show(await answer.text());
-      this.pause = FRESH_EVERY;
+      this.pause = this.every;
       this.stale.hidden = true;
     } catch {
       this.pause = Math.min(this.pause * 2, FRESH_SLOWEST); // The server restarts, or the network is away.
@@ -43,7 +44,7 @@ class Dashboard {
   // A parsed document runs nothing and loads nothing; only parts that differ are put in place of the old ones.
   show(text) {
     const fresh = new DOMParser().parseFromString(text, "text/html");
-    window.mcpBrush.begin(fresh);
+    window.mcpBrush?.begin(fresh);
     for (const part of this.section.querySelectorAll("[data-part]")) {
       const newer = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
       if (!newer) continue;
@@ -52,7 +53,7 @@ class Dashboard {
         if (same) same.open = kept.open;
       }
       // What somebody chooses on just now stays under their hand.
-      if (!window.mcpBrush.isUsed(part) && !part.isEqualNode(newer)) this.replace(part, newer);
+      if (!window.mcpBrush?.isUsed(part) && !part.isEqualNode(newer)) this.replace(part, newer);
     }
   }
 
@@ -67,7 +68,7 @@ class Dashboard {
   }
 }
 
-function focusable(part) { return [...part.querySelectorAll("a[href], summary, [tabindex]")]; }
+function focusable(part) { return [...part.querySelectorAll("a[href], button, summary, [tabindex]")]; }
 
 document.addEventListener("DOMContentLoaded", () => {
   for (const section of document.querySelectorAll("[data-dashboard]")) new Dashboard(section);

@@ -21,6 +21,7 @@ from mcp_app.limits import current, usage
 from mcp_app.limits.rules import BUDGET, Bucket, Period
 from mcp_app.limits.services import save_rule
 from mcp_app.models import AuditEvent, LimitRule, LimitUsage, Message, Tool
+from mcp_app.oauth.models import Client as OAuthClient
 
 pytestmark = pytest.mark.django_db
 ADD = "admin:mcp_app_limitrule_add"
@@ -256,3 +257,46 @@ def test_user_who_may_not_add_limits_has_no_link_to_the_form(django_user_model: 
 def test_unknown_values_of_a_link_leave_the_form_empty(admin_client: Client) -> None:
     form = admin_client.get(reverse(ADD), {"who": "x", "who_value": "y" * 151, "name": "A B"}).context["form"]
     assert [form[name].value() or "" for name in ("who", "who_value")] == ["user", ""]
+
+
+def test_use_of_all_limits_is_listed_the_fullest_first(admin_client: Client, django_user_model: Any) -> None:
+    live = reverse("admin:mcp_app_limitrule_live")
+    each = save_rule(actor=None, name="each", who="user", who_value="*", budget=10)
+    whole = save_rule(actor=None, name="whole", who="installation", budget=10)
+    save_rule(actor=None, name="idle", who="installation", budget=10)
+    current.load()
+    for row, subject, units in ((each, "user:1", 4), (each, "user:2", 9), (whole, "all", 5)):
+        bucket = Bucket(current.rule_of(row), BUDGET, subject)
+        usage.note_spent(bucket, Period.at("month", clock.utcnow()).start, units)
+    usage.note_refused(bucket)
+    usage.store()
+    answer = admin_client.get(live)
+    used = [(row["limit"], row["subject"], row["used"]) for row in answer.context["used"]]
+    assert used == [("each", "user:2", 9), ("whole", "all", 5), ("each", "user:1", 4)]
+    assert [row["limit"] for row in answer.context["refused"]] == ["whole"]
+    assert "no-store" in answer.headers["Cache-Control"]
+    listed = admin_client.get(reverse("admin:mcp_app_limitrule_changelist"))
+    assert f'data-dashboard="{live}"' in listed.content.decode()
+    assert len(listed.context["used"]) == 3
+    assert client_of(django_user_model, "view_tool").get(live).status_code == 403
+
+
+def test_pages_of_tools_and_clients_show_what_is_used(admin_client: Client) -> None:
+    tool = save_entry(kind=Tool, actor=None, source=HTTP, name="search", request=REQUEST)
+    client = OAuthClient.objects.create(client_id="c", name="Client")
+    rules = [
+        save_rule(actor=None, name="calm", who="installation", what="tool", what_value="search", budget=10),
+        save_rule(actor=None, name="app", who="client", who_value=str(client.pk), budget=20),
+    ]
+    current.load()
+    for row, subject in zip(rules, ("all", f"client:{client.pk}"), strict=True):
+        bucket = Bucket(current.rule_of(row), BUDGET, subject)
+        usage.note_spent(bucket, Period.at("month", clock.utcnow()).start, 7)
+    usage.store()
+    limits = admin_client.get(reverse("admin:mcp_app_tool_change", args=[tool.pk])).context["rules"]
+    fills = {each["name"]: each["fill"] for each in limits}
+    assert (fills["calm"]["used"], fills["calm"]["most"], fills["calm"]["percent"]) == (7, 10, 70)
+    shown = admin_client.get(reverse("admin:mcp_oauth_client_change", args=[client.pk]))
+    found = {row["limit"]: row["used"] for row in shown.context["fills"]}
+    assert found == {"calm": 7, "app": 7}
+    assert 'data-used="7"' in shown.content.decode()
