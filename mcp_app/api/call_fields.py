@@ -82,6 +82,9 @@ class CallInput(InputSerializer):
 
     tool = serializers.CharField(max_length=128)
     arguments = serializers.DictField(default=dict)
+    toolset = serializers.SlugField(
+        max_length=50, required=False, help_text="The slug of the toolset whose tool is called."
+    )
 
 
 class LineShown(serializers.Serializer[Any]):

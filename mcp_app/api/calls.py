@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
@@ -19,11 +20,14 @@ from mcp_app.api.filtering import CallFilter, asked
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import StateConflict
+from mcp_app.catalogue.snapshots.current_snapshot import refresh_now
+from mcp_app.catalogue.snapshots.toolsets import path_of
 from mcp_app.execution.call_log import CallLogPage, log_page, read_position, write_position
 from mcp_app.execution.long_poll import wait_for_message
 from mcp_app.execution.services import cancel_call, retry_call, start_call
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import is_terminal
+from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.streams.base import Position, StreamsUnavailable
 
 LARGE = ("arguments", "answer", "meta", "session_fields")
@@ -98,7 +102,8 @@ class CallViews(ApiViewSet):
     def create(self, request: Request) -> Response:
         """Create a call.
 
-        Starts a tool in the background. The permission and limits of the tool apply as they do over MCP.
+        Starts a tool in the background. The permission and limits of the tool apply as they do over MCP. With
+        `toolset`, only its tools can be called, with its fixed arguments, limits and access.
         """
         given = CallInput(data=request.data)
         given.is_valid(raise_exception=True)
@@ -110,6 +115,7 @@ class CallViews(ApiViewSet):
             # The arguments are passed as the client sent them, because the tool's schema validates them.
             arguments=self.request.data.get("arguments", {}),
             address=request.META.get("REMOTE_ADDR") or "",
+            path=_path(given.validated_data.get("toolset")),
         )
         return self._made(call_id, 202 if is_new else 200)
 
@@ -160,6 +166,15 @@ class CallViews(ApiViewSet):
         shown = self.get_serializer(Call.objects.get(pk=call_id)).data
         address = reverse("mcp_api:calls-detail", args=[call_id], request=self.request)
         return Response(shown, status=status, headers={"Location": address})
+
+
+def _path(slug: str | None) -> str:
+    """Return the path of a toolset, or that of the installation's own server. Raises Http404."""
+    if slug is None:
+        return ENDPOINT
+    if path_of(slug) not in refresh_now().toolsets:
+        raise Http404
+    return path_of(slug)
 
 
 def _key(request: Request) -> str:

@@ -29,7 +29,7 @@ from mcp_app.catalogue.sources.http.openapi.reading import DocumentError
 from mcp_app.catalogue.transfer import CatalogueMoved, ImportForbidden, TransferRefused
 from mcp_app.execution.background.documents import NoWorker
 from mcp_app.execution.services import RetryRefused
-from mcp_app.protocol.errors import McpError, Unavailable
+from mcp_app.protocol.errors import Forbidden, McpError, ServerNotFound, Unavailable
 from mcp_app.protocol.refusals import ANSWERS, Code
 from mcp_app.streams.base import StreamsError
 
@@ -37,6 +37,8 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 # Statuses that tell the client to try again later.
 PASSING = (429, 503)
+# Refusals of the whole server or toolset of a call.
+UNREACHABLE = (Forbidden, ServerNotFound)
 NOT_VALID = "Some values are invalid."
 BROKEN = "Internal server error. The server's log has the details."
 MALFORMED = "The request is malformed. Check its Host header."
@@ -72,6 +74,8 @@ def answer(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, McpError) and error.refusal:
         status = ANSWERS[Code(error.refusal)].status
         return problem(status, error.message, wait=error.retry_after, refusal=error.refusal)
+    if isinstance(error, UNREACHABLE):
+        return problem(error.http_status, error.message)
     if isinstance(error, (OperationalError, InterfaceError, StreamsError)):
         log.warning("Request refused temporarily: %s", error)
         return problem(503, "The database or Redis is unavailable. Try again shortly.", wait=RETRY_SECONDS)

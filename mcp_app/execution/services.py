@@ -19,6 +19,7 @@ from mcp_app.auth.api_keys import principal_of
 from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.current_snapshot import refreshed_view
+from mcp_app.catalogue.snapshots.tool_search import NAMES
 from mcp_app.execution.admission.gate import admit_now, look
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import log_refused_now, publish_now
@@ -39,7 +40,7 @@ from mcp_app.execution.stored.call_record import (
 from mcp_app.limits import blocking, current
 from mcp_app.metrics import tally
 from mcp_app.models import Call, Session, audit, audit_each
-from mcp_app.protocol.errors import McpError
+from mcp_app.protocol.errors import Forbidden, McpError
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.protocol.versions import V2025_11_25
@@ -60,6 +61,7 @@ CANCEL_SLICE = 200
 # The key in a call's meta under which the digest of the API request is stored.
 ASKED = "asked"
 KEY_REUSED = "This key was used for another call: use a new one."
+NOT_SEARCHED = "{tool} is for models. Call the tool itself, which its results name."
 NO_WORKER = "Without Redis no worker runs background calls."
 # Texts of refusals for the API and for operators' pages. The gate's own texts are written for clients.
 WORDS_OF_START = {
@@ -253,20 +255,22 @@ def start_call(
     arguments: dict[str, Any],
     key: str = "",
     address: str = "",
+    path: str = ENDPOINT,
 ) -> tuple[UUID, bool]:
     """Start a tool as a background call of ``principal``, and return the call's id and True if it is new.
 
     The call is checked and limited like a call from a client. If the principal has already used ``key``,
     return the call that was started with it (R7). The call cannot ask questions, because it has no client.
-    Raise McpError with a code.
+    ``path`` is that of the server or toolset whose tool is called. Raise McpError: with a code, or Forbidden
+    or ServerNotFound for the path.
     """
     session_id = _session_of(principal, key)
     asked = RefusedCall(session_id, principal.key, REQUEST_ID, tool, arguments)
     with _refusals(asked, WORDS_OF_START):
         if key and (present := request_ids.find_request(session_id, REQUEST_ID)):
-            return _repeated(present, tool, arguments)
+            return _repeated(present, _asked(path, tool, arguments))
         with current.called_from(address):
-            new = _started(principal, session_id, tool, arguments)
+            new = _started(principal, session_id, path, tool, arguments)
         with blocking.starting(new.ticket), transaction.atomic():
             call, is_new = _accepted(new)
             if is_new:
@@ -274,7 +278,7 @@ def start_call(
                 transaction.on_commit(lambda: enqueue_new(call))
         if not is_new:
             blocking.give_back(new.ticket)
-        return (call.id, True) if is_new else _repeated(call, tool, arguments)
+        return (call.id, True) if is_new else _repeated(call, _asked(path, tool, arguments))
 
 
 @contextmanager
@@ -313,20 +317,31 @@ def _session_of(principal: Principal, key: str) -> str:
     return f"api-{hashlib.sha256(orjson.dumps([principal.key, key])).hexdigest()[:40]}"
 
 
-def _repeated(call: CallRecord, tool: str, arguments: dict[str, Any]) -> tuple[UUID, bool]:
+def _asked(path: str, tool: str, arguments: dict[str, Any]) -> str:
+    """Return the digest of a request."""
+    return digest(tool if path == ENDPOINT else f"{path} {tool}", arguments)
+
+
+def _repeated(call: CallRecord, asked: str) -> tuple[UUID, bool]:
     # Compare the request as it was sent. The fixed arguments of a preset may have changed since.
-    if call.meta.get(ASKED) != digest(tool, arguments):
+    if call.meta.get(ASKED) != asked:
         raise refused(Code.KEY_REUSED, KEY_REUSED)
     return call.id, False
 
 
-def _started(principal: Principal, session_id: str, tool: str, arguments: dict[str, Any]) -> NewCall:
+def _started(
+    principal: Principal, session_id: str, path: str, tool: str, arguments: dict[str, Any]
+) -> NewCall:
     settings = conf.get()
     if not settings.redis_url:
         raise refused(Code.UNAVAILABLE, NO_WORKER)
-    view = refreshed_view(principal.permissions)
-    if view.server.removed:
+    if principal.path and principal.path != path:
+        raise Forbidden("The token is not valid at this toolset: use an API key.")
+    view = refreshed_view(principal.permissions, path)
+    if view.server.removed or view.server.refusal or view.server.fault:
         raise view.server.absence()
+    if view.snapshot.search is not None and tool in NAMES:
+        raise refused(Code.UNKNOWN_TOOL, NOT_SEARCHED.format(tool=tool))
     entry, refusal = look(view, tool, arguments)
     if refusal is not None:
         raise refusal
@@ -338,8 +353,8 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
         principal,
         session_id=session_id,
         request_id=REQUEST_ID,
-        session_fields=stored_fields(principal.key, V2025_11_25, client, {}, announced=0),
-        meta={"progressToken": OPERATOR_TOKEN, ASKED: digest(tool, arguments)},
+        session_fields=stored_fields(principal.key, V2025_11_25, client, {}, announced=0, path=path),
+        meta={"progressToken": OPERATOR_TOKEN, ASKED: _asked(path, tool, arguments)},
     )
     admit_now(new)
     return new

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,26 @@ from typing import Any
 import orjson
 import pytest
 import redis
+from django.contrib.auth.models import Group
 from django.test import Client
 
 from mcp_app import conf
-from mcp_app.auth.api_keys import issue_api_key
+from mcp_app.auth.api_keys import issue_api_key, principal_of_user
 from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.snapshots.current_snapshot import refresh_now
+from mcp_app.catalogue.toolsets.groups import memberships_of
+from mcp_app.catalogue.toolsets.services import save_toolset
 from mcp_app.execution import long_poll
+from mcp_app.execution.services import start_call
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.statements import FINISH_UNSTARTED
+from mcp_app.limits import current as limits
+from mcp_app.limits.services import save_rule
 from mcp_app.message_log.counts.refusals import refusal_counts
 from mcp_app.message_log.writer import drain_once
-from mcp_app.models import AuditEvent, Call, Message, Tool
+from mcp_app.models import AuditEvent, Call, Message, Tool, Toolset
 from mcp_app.protocol.call_state import State
+from mcp_app.protocol.errors import Forbidden
 from mcp_app.protocol.principal_key import Bound, person_of, share_of
 from mcp_app.protocol.refusals import FAULTS
 from mcp_app.streams.blocking.counting import count
@@ -161,6 +169,57 @@ def test_restricted_tool_is_refused_like_an_unknown_tool(api: Client) -> None:
     Tool.objects.filter(name="count").update(permission="mcp_app.delete_tool")
     refresh_now(force=True)
     assert _start(api).status_code == 404
+
+
+def stored_toolset(slug: str = "team", **values: Any) -> Toolset:
+    members = [{"kind": "tool", "key": "count", "fixed_arguments": {"delay_seconds": 0}}]
+    return save_toolset(actor=None, slug=slug, **{"audience": "everyone", "members": members, **values})
+
+
+@pytest.mark.requirement("TSET-01")
+def test_call_in_a_toolset_follows_its_members_arguments_and_limits(api: Client, queued: list[str]) -> None:
+    stored_toolset()
+    save_rule(actor=None, name="one", who="installation", what="toolset", what_value="team", budget=1)
+    limits.load()
+    body = {**COUNT, "toolset": "team"}
+    sent = {**body, "arguments": {"to": 3, "delay_seconds": 1}}
+    assert _start(api, sent).json()["refusal"] == "invalid_arguments"
+    assert _start(api, {"tool": "burn", "toolset": "team", "arguments": {"seconds": 1}}).status_code == 404
+    made = _start(api, body, key="nightly")
+    assert made.status_code == 202, made.content
+    call = Call.objects.get(pk=queued[0])
+    assert call.session_fields["path"] == "/mcp/team"
+    assert _start(api, body, key="nightly").json()["id"] == made.json()["id"]
+    assert _start(api, COUNT, key="nightly").status_code == 422
+    refused = _start(api, body)
+    assert (refused.status_code, refused.json()["refusal"]) == (429, "limit_used_up")
+    assert _start(api).status_code == 202
+    assert send(api, "POST", f"/api/calls/{call.pk}/cancel/").status_code == 202
+
+
+@pytest.mark.requirement("TSET-02")
+def test_call_in_a_toolset_needs_access_to_it(client_of: ClientOf, api: Client) -> None:
+    Group.objects.create(name="Team")
+    stored_toolset(audience="groups", permissions=memberships_of(["Team"]))
+    stored_toolset("large", searches=True)
+    body = {**COUNT, "toolset": "team"}
+    stranger = _start(api, body)
+    assert (stranger.status_code, "Team" in stranger.json()["detail"]) == (403, True), stranger.content
+    assert _start(client_of("superuser"), body).status_code == 202
+    assert _start(api, {**COUNT, "toolset": "unknown"}).status_code == 404
+    assert _start(api, {**COUNT, "toolset": "No slug"}).status_code == 400
+    searching = {"tool": "call_read_tool", "arguments": {"name": "count"}, "toolset": "large"}
+    assert _start(api, searching).status_code == 404
+    assert _start(api, {**COUNT, "toolset": "large"}).status_code == 202
+
+
+def test_token_for_one_address_starts_no_call_in_a_toolset(
+    api: Client, user_of: Callable[[str], Any]
+) -> None:
+    stored_toolset()
+    bound = replace(principal_of_user(user_of("operator")), path="/mcp")
+    with pytest.raises(Forbidden):
+        start_call(principal=bound, actor=None, path="/mcp/team", **COUNT)
 
 
 def test_rate_limit_is_shared_with_mcp_and_has_a_retry_after(api: Client) -> None:
