@@ -32,3 +32,6 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # A file, as on servers: an in-memory SQLite rejects a thread that would have to wait for another.
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": Path(os.environ["TEST_DATA_DIR"]) / "test.sqlite3"}
+else:
+    # `make test-postgres` has migrated it.
+    DATABASES["default"]["TEST"] = {"TEMPLATE": DATABASES["default"]["NAME"]}

@@ -159,6 +159,14 @@ def as_unprivileged() -> list[str]:
     return ["runuser", "-u", _unprivileged().pw_name, "--"] if os.geteuid() == 0 else []
 
 
+def _migrate(environment: dict[str, str]) -> None:
+    """Create the tables once; the database of each test process is a copy."""
+    named = {"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    # -P: the program's folder has modules with conflicting names and must not be on the path.
+    command = [sys.executable, "-P", str(ROOT / "tests" / "samples" / "migrated.py")]
+    subprocess.run(command, cwd=ROOT, env={**environment, **named}, check=True)
+
+
 def main(arguments: list[str]) -> int:
     """Run the database tests and return pytest's exit code, 1 without PostgreSQL."""
     if binaries() is None:
@@ -168,6 +176,7 @@ def main(arguments: list[str]) -> int:
     try:
         with PostgreSQL(folder) as database:
             environment = {**os.environ, "TEST_DATABASE_URL": database.url}
+            _migrate(environment)
             command = [sys.executable, "-m", "pytest", "-p", "tests.plugins.database_only"]
             command += ["-n", "2", "--dist", "loadfile"]
             command += [f"--ignore=tests/{folder}" for folder in WITHOUT_DATABASE] + arguments
