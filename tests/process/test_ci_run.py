@@ -39,6 +39,19 @@ def verdict():
 def test_it_passes(): ...
 """
 BROKEN_OFF = "import pytest\ndef test_a(): assert 0\ndef test_b(): pytest.exit('enough', returncode=3)\n"
+# Passes if the suite that opens the other end runs at the same time.
+MEETS = """
+def test_it_meets_the_other_row():
+    open("meeting", {mode!r}).close()
+"""
+# Fails in the first run, and in the second unless another suite has ended before.
+AFTER = """
+import pathlib
+def test_it_passes_after_the_other_row():
+    assert pathlib.Path("seen").exists(), pathlib.Path("seen").touch()
+    assert pathlib.Path("ended").exists(), "the other row is running"
+"""
+ENDS = "import pathlib\ndef test_it_passes(): pathlib.Path('ended').touch()\n"
 
 
 @pytest.fixture
@@ -136,3 +149,21 @@ def test_flaky_tests_of_all_suites_are_counted_together(checkout: Path) -> None:
     status, said = ci(checkout)
     assert status == 1, said
     assert "More than 5 unstable tests" in said
+
+
+@pytest.mark.process
+def test_both_rows_run_at_the_same_time(checkout: Path) -> None:
+    os.mkfifo(checkout / "meeting")
+    (checkout / "suite_test.py").write_text(MEETS.format(mode="r"))
+    (checkout / "suite_test-system.py").write_text(MEETS.format(mode="w"))
+    status, said = ci(checkout)
+    assert status == 0, said
+
+
+@pytest.mark.process
+def test_failed_tests_run_again_after_both_rows(checkout: Path) -> None:
+    (checkout / "suite_test.py").write_text(AFTER)
+    (checkout / "suite_test-postgres.py").write_text(ENDS)
+    status, said = ci(checkout)
+    assert status == 0, said
+    assert "unstable: suite_test.py::test_it_passes_after_the_other_row" in said
