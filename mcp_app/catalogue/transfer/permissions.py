@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from mcp_app.catalogue.changes.services import PUBLISH
+from mcp_app.catalogue.transfer.limits import LIMITS
 from mcp_app.catalogue.transfer.plan import Difference
 from mcp_app.catalogue.transfer.sections import SECTIONS
 from mcp_app.models import CATALOGUE_MODELS
 from mcp_app.models.catalogue import ENTRY_KINDS
 
-_MODELS: Final = tuple(model._meta.model_name for model in CATALOGUE_MODELS)
+_MODELS: Final = (*(model._meta.model_name for model in CATALOGUE_MODELS), LIMITS.model)
 _VERBS: Final = {"added": "add", "changed": "change", "removed": "delete"}
 
 # Export and import need all of them: a file has all kinds, and an import's differences reveal entries.

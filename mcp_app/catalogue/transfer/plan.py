@@ -75,7 +75,9 @@ def plan(document: Any, *, prune: bool) -> Plan:
     if prune:
         planner.prune()
     for further in SECTIONS:
-        planner.add_rows(further, sections[further.name], prune=prune)
+        # A file that was exported before there was such a list must not delete its rows.
+        is_pruned = prune and further.name in document
+        planner.add_rows(further, sections[further.name], prune=is_pruned)
     if planner.problems:
         raise TransferRefused(planner.problems)
     return planner.plan

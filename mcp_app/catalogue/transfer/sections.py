@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from mcp_app.catalogue.toolsets.section import TOOLSETS
+from mcp_app.catalogue.transfer.limits import LIMITS
 
 
 class Section(Protocol):
@@ -31,10 +32,11 @@ class Section(Protocol):
     def write(self, key: str, values: dict[str, Any] | None, actor: Any) -> None:
         """Store a row, or delete it if ``values`` is None, within the transaction of the import.
 
-        Increments the catalogue revision, and raises ValidationError, like ``services`` for entries.
+        Raises ValidationError, like ``services`` for entries. A change of what clients are offered increments
+        the catalogue revision.
         """
         ...
 
 
 # Further sections are registered here. Import writes them after the entries, in this order.
-SECTIONS: list[Section] = [TOOLSETS]
+SECTIONS: list[Section] = [TOOLSETS, LIMITS]

@@ -71,6 +71,7 @@ def test_untouched_catalogue_exports_an_empty_file() -> None:
         "resources": [],
         "templates": [],
         "toolsets": [],
+        "limits": [],
     }
 
 
@@ -260,6 +261,7 @@ def test_import_keeps_missing_entries_unless_pruned() -> None:
         "resources": [],
         "templates": [],
         "toolsets": [],
+        "limits": [],
     }
     assert list(Tool.objects.values_list("name", flat=True)) == ["add"]
 
@@ -377,7 +379,7 @@ def test_invalid_upload_is_refused(file: Any, says: str, uploads: Path) -> None:
         (json.dumps(HEAD | {"version": True}), "version: Must be 1"),
         (
             json.dumps(HEAD | {"users": []}),
-            "users: Unknown: a file has tools, prompts, resources, templates, toolsets.",
+            "users: Unknown: a file has tools, prompts, resources, templates, toolsets, limits.",
         ),
         (json.dumps(HEAD | {"tools": {}}), "tools: Must be a list of entries; [] when there are none."),
         (json.dumps(HEAD | {"tools": [None] * 10_001}), "more than 10000 entries"),

@@ -18,7 +18,7 @@ COLUMNS: Final = ("anonymous", "staff", "auditor", "operator", "administrator")
 KINDS: Final = ("tool", "prompt", "resource", "resourcetemplate")
 OWN: Final = KINDS[:3]
 # The kinds of rows in catalogue files.
-FILED: Final = (*KINDS, "toolset")
+FILED: Final = (*KINDS, "toolset", "limitrule")
 # Plural names in the API.
 PLURALS: Final = {
     "tool": "tools",
