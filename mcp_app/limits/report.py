@@ -26,7 +26,6 @@ MOST_SHOWN: Final = 50
 MOST_RULES: Final = 200
 MOST_PERIODS: Final = 1_000
 LATELY: Final = timedelta(days=1)
-_SHARED: Final = frozenset({Who.INSTALLATION, Who.GROUP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,10 @@ def of_rules(rules: Collection[Rule]) -> list[Fill]:
 
 def _own_subjects(rule: Rule) -> set[str]:
     """Return the only subject of a rule, or an empty set if it may have several."""
-    if rule.who in _SHARED:
-        return {f"group:{rule.group}" if rule.who == Who.GROUP else "all"}
+    if rule.who == Who.INSTALLATION:
+        return {"all"}
+    if rule.who == Who.GROUP:
+        return {f"group:{rule.group}"} if rule.group else set()
     return set(rule.users) if len(rule.users) == 1 else set()
 
 

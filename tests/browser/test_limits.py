@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import expect
 
 from tests.browser import axe
@@ -19,6 +21,16 @@ bucket = Bucket(current.rule_of(LimitRule.objects.get(name="calm")), RATE, "user
 limits.lease(bucket.key, bucket.rule.emission, bucket.burst, 2)
 usage.note_refused(bucket)
 usage.store()
+"""
+# The group of a limit is deleted. The limit exempts the visitor.
+LOST = """
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from mcp_app.limits.services import save_rule
+group = Group.objects.create(name="Interns")
+visitor = get_user_model().objects.get(pk=1).get_username()
+save_rule(actor=None, name="lost", who="group", who_value="Interns", rate=1, exempt=[f"user:{visitor}"])
+group.delete()
 """
 
 
@@ -47,7 +59,18 @@ def test_limit_is_added_and_its_use_shown_by_keyboard_alone(visit_near: Visit, n
         assert wide <= window, str(look)
         assert axe.seen(page, look.rules) == [], str(look)
         picture(page, f"limit-{look}")
+    near.shell(LOST)
     page.goto(page.url.rsplit("/", 3)[0] + "/")
+    page.get_by_role("link", name="lost").click()
+    expect(page.locator("#mcp-limit-problem")).to_be_visible()
+    expect(page.locator("tr[data-subject]")).to_have_count(0)
+    for look in looks(page):
+        assert axe.seen(page, look.rules) == [], str(look)
+        picture(page, f"limit-lost-{look}")
+    page.locator("#mcp-limit-settings").click()
+    expect(page.locator("#id_exempt")).to_have_value(re.compile("user:.+"))
+    page.go_back()
+    page.go_back()
     expect(page.locator("[data-part=used] tr[data-subject='user:1']")).to_have_count(1)
     for look in looks(page):
         assert axe.seen(page, look.rules) == [], str(look)
@@ -57,5 +80,6 @@ def test_limit_is_added_and_its_use_shown_by_keyboard_alone(visit_near: Visit, n
     for look in looks(page):
         assert axe.seen(page, look.rules) == [], str(look)
         picture(page, f"limit-user-{look}")
-    near.manage("mcp_limit", "remove", "calm")
+    for name in ("calm", "lost"):
+        near.manage("mcp_limit", "remove", name)
     assert visitor.trouble == []

@@ -64,7 +64,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
     @admin.display(description="callers", ordering="who")
     def callers(self, row: LimitRule) -> str:
         """Return the callers of a limit."""
-        more = f" except {len(row.exempt)}" if row.exempt else ""
+        more = f", {len(row.exempt)} exempt" if row.exempt else ""
         return marked(vars(row)["callers_text"]) + more
 
     @admin.display(description="tools", ordering="what")
