@@ -61,7 +61,6 @@ CANCEL_SLICE = 200
 # The key in a call's meta under which the digest of the API request is stored.
 ASKED = "asked"
 KEY_REUSED = "This key was used for another call: use a new one."
-NOT_SEARCHED = "{tool} is for models. Call the tool itself, which its results name."
 NO_WORKER = "Without Redis no worker runs background calls."
 # Texts of refusals for the API and for operators' pages. The gate's own texts are written for clients.
 WORDS_OF_START = {
@@ -341,7 +340,8 @@ def _started(
     if view.server.removed or view.server.refusal or view.server.fault:
         raise view.server.absence()
     if view.snapshot.search is not None and tool in NAMES:
-        raise refused(Code.UNKNOWN_TOOL, NOT_SEARCHED.format(tool=tool))
+        # These tools are for models. Programs call the found tools themselves.
+        raise refused(Code.UNKNOWN_TOOL, f"Unknown tool: {tool}")
     entry, refusal = look(view, tool, arguments)
     if refusal is not None:
         raise refusal
