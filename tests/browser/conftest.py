@@ -49,7 +49,7 @@ ARGUMENTS = [
 LOAD_SECONDS = 15.0
 # The longest tests start first, so that none is left alone at the end.
 LONG = ("test_every_page.py", "test_tasks.py", "test_accessible.py")
-UNDER_WAY = re.compile(r"/(live|dashboard)/(\?|$)|/limitrule/\d+/change/\?$|/console/.*\.json")
+UNDER_WAY = re.compile(r"/(live|dashboard)/(\?|$)|/console/.*\.json")
 # Loaded, no longer hidden by the skin, and every visible JSON field has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
   && document.querySelectorAll("textarea[data-json-editor][hidden]").length

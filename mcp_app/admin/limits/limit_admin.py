@@ -32,6 +32,8 @@ ADD = ("mcp_app.view_limitrule", "mcp_app.add_limitrule")
 CHANGE = ("mcp_app.view_limitrule", "mcp_app.change_limitrule")
 REMOVE = ("mcp_app.view_limitrule", "mcp_app.delete_limitrule")
 RESET = ("mcp_app.view_limitrule", "mcp_app.reset_limit")
+# The views of one limit that its page leads to.
+VIEWS = ("settings", "reset", "remove", "live_row")
 TONES = {"enforced": "good", "only counts": "info", "disabled": "plain"}
 
 
@@ -105,6 +107,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         view, name = self.admin_site.admin_view, "mcp_app_limitrule"
         return [
             path("live/", view(self.live_view), name=f"{name}_live"),
+            path("<path:object_id>/live/", view(self.live_row_view), name=f"{name}_live_row"),
             path("<path:object_id>/settings/", view(self.settings_view), name=f"{name}_settings"),
             *super().get_urls(),
         ]
@@ -127,6 +130,22 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         response = TemplateResponse(request, "mcp_admin/limits_live.html", self._live_context())
         response.headers["Cache-Control"] = "no-store"
         return response
+
+    def live_row_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Return what is used of one limit, for a script of its page."""
+        row = self.object_to_view(request, object_id)
+        if row is None:
+            return self.not_there(request, object_id)
+        response = TemplateResponse(request, "mcp_admin/limit_live.html", self._row_context(request, row))
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def _row_context(self, request: HttpRequest, row: LimitRule) -> dict[str, Any]:
+        return {
+            "fills": tables.usage(report.of_rule(current.rule_of(row))),
+            "at": clock.utcnow(),
+            "may_reset": self.has_reset_permission(request),
+        }
 
     def _live_context(self) -> dict[str, Any]:
         return {
@@ -163,14 +182,14 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             "what": limit_words.tools(row),
             "amounts": amounts_text(row),
             "state": badge(state_of(row), TONES[state_of(row)]),
-            "fills": tables.usage(report.of_rule(rule)),
-            "at": clock.utcnow(),
+            **self._row_context(request, row),
             "holding": tables.holding(rule, current.holder.rules.rules),
             "problem": without_effect([row]).get(row.pk, ""),
             "may_change": request.user.has_perms(CHANGE),
-            "may_reset": self.has_reset_permission(request),
             "may_remove": self.has_remove_permission(request),
-            "addresses": {name: self.page_url(name, row) for name in ("settings", "reset", "remove")},
+            "addresses": {
+                name: self.page_url(name, row) for name in ("settings", "reset", "remove", "live_row")
+            },
         }
         response = TemplateResponse(request, "mcp_admin/limit.html", context)
         response.headers["Cache-Control"] = "no-store"

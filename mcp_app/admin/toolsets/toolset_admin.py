@@ -12,7 +12,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
-from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
@@ -84,7 +83,9 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
     def status(self, row: Toolset) -> SafeString:
         """Return badges for the states of the toolset."""
         state = badge("enabled", "good") if row.enabled else badge("disabled", "plain")
-        return format_html("{} {}", state, badge(ENDPOINT, "info") if row.is_default else "")
+        default = badge(ENDPOINT, "info") if row.is_default else ""
+        draft = badge("draft", "warn") if vars(row).get("has_draft") else ""
+        return format_html("{} {} {}", state, default, draft)
 
     def get_urls(self) -> list[URLPattern]:
         edit = self.admin_site.admin_view(self.edit_view)
@@ -108,11 +109,13 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
         return row if row is None else sound(row)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Attach the entries of each toolset, which are found together."""
+        """Attach the entries of each toolset, and if it has a draft. They are found together."""
         changelist: Any = super().get_changelist_instance(request)
         rows = [sound(row) for row in changelist.result_list]
+        drafts = Draft.objects.filter(kind=Toolset.KIND, entry_id__in=[row.pk for row in rows])
+        drafted_rows = set(drafts.values_list("entry_id", flat=True))
         for row, found in zip(rows, contents.contents_of_each(rows), strict=True):
-            vars(row)["contents"] = found
+            vars(row).update(contents=found, has_draft=row.pk in drafted_rows)
         changelist.result_list = rows
         return changelist
 
@@ -149,6 +152,8 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
         if not request.user.has_perms(CHANGE):
             raise PermissionMissing(*CHANGE)
         draft = draft_in_address(request, Toolset.KIND, row)
+        if "without" in request.GET and draft is None:
+            draft = pending_drafts.draft_of(_any(row))
         form = ToolsetForm(request, row, draft, self._without(request, row, draft))
         if "_draft" in request.POST:
             if (saved := form.saved_draft()) is not None:
@@ -178,7 +183,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             **self.object_context(request, f"Toolset {marked(row)}", row),
             "row": row,
             "card": None if draft is None else card_of(request, draft, row),
-            "unused_url": f"{self.draft_form_url(draft, row)}?{urlencode(_leaving_out(draft))}",
+            "unused_url": f"{self.page_url('edit', row)}?without=unused",
             "address": resource(path=path_of(row.slug)) if row.enabled else path_of(row.slug),
             "who": who_can_use(row),
             "rules": [rule_line(rule) for rule in row.rules],
@@ -282,7 +287,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
 
     def shown_state(self, state: State | None) -> State | None:
         """Convert a stored state for display: a line for each member and rule, and groups by name."""
-        return None if state is None else readable_state(state)
+        return None if state is None else readable_state(services.state_of(services.of_state(state)))
 
     def effect_of(self, before: State | None, after: State) -> contents.Effect:
         """Return the members and tokens that a roll back changes."""
@@ -328,11 +333,6 @@ def who_can_use(row: Toolset) -> str:
 def _contents(row: Toolset) -> contents.Contents:
     found: contents.Contents | None = vars(row).get("contents")
     return contents.contents_of(row) if found is None else found
-
-
-def _leaving_out(draft: Draft | None) -> dict[str, Any]:
-    """Return the parameters of the form that leaves out members without calls."""
-    return {"without": "unused", **({} if draft is None else {"draft": draft.pk})}
 
 
 def _any(row: Any) -> Any:

@@ -30,8 +30,8 @@ def state_of(row: Toolset) -> dict[str, Any]:
 
 
 def of_state(state: Mapping[str, Any]) -> Toolset:
-    """Return an unsaved toolset with the values of a state."""
-    return Toolset(**{name: value for name, value in state.items() if name in FIELDS})
+    """Return an unsaved toolset with the values of a state, without its damaged parts."""
+    return sound(Toolset(**{name: value for name, value in state.items() if name in FIELDS}))
 
 
 def save_toolset(

@@ -292,8 +292,10 @@ def test_unused_tools_are_left_out_in_a_draft(root: Client, seeded: Seed) -> Non
     assert set(form["excluded"].value().splitlines()) == unused
     values = typed(_draft="1", members=["tool echo"], rules="kind:tool", excluded=form["excluded"].value())
     root.post(page("toolset", "edit", row.pk), values)
-    card = root.get(page("toolset", "change", row.pk)).context["card"]
-    assert {each.identity for each in card.effect.lost} == unused
+    shown = root.get(page("toolset", "change", row.pk)).context
+    assert {each.identity for each in shown["card"].effect.lost} == unused
+    assert root.get(shown["unused_url"]).context["draft"] == Draft.objects.get()
+    assert root.get(LIST).context["cl"].result_list[0].has_draft
     assert not any(each.get("excluded") for each in Toolset.objects.get().members)
     press(root, "publish", Draft.objects.get())
     row.refresh_from_db()
