@@ -11,11 +11,17 @@ from django.apps import apps
 from django.urls import URLPattern, URLResolver, include, path
 
 from mcp_app import views
+from mcp_app.connections import pages as connections
 from mcp_app.optional_parts import API, CONSOLE
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("connect/", views.connect, name="mcp_connect"),
     path("server.json", views.server_document, name="mcp_server_json"),
+    path("connections/", connections.own, name="mcp_connections"),
+    path("connections/<int:pk>/connect/", connections.connect, name="mcp_connection_connect"),
+    path("connections/<int:pk>/end/", connections.disconnect, name="mcp_connection_end"),
+    path("connections/<int:pk>/callback", connections.callback, name="mcp_connection_callback"),
+    path("connections/<int:pk>/client.json", connections.client_document, name="mcp_connection_client"),
 ]
 if apps.is_installed("django.contrib.admin"):
     # Imported here, because these modules cannot be imported without Django's admin.

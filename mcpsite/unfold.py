@@ -138,7 +138,12 @@ def _account(request: HttpRequest) -> list[dict[str, Any]]:
     password = {"title": "Change password", "link": reverse_lazy("admin:password_change")}
     factor = {"title": "Second factor", "link": reverse_lazy("mcp_oauth:second_factor")}
     has_password = request.user.is_authenticated and request.user.has_usable_password()
-    return [*([password] if has_password else []), *([] if second_factor_lacks() else [factor])]
+    connections = {"title": "My connections", "link": reverse_lazy("mcp_connections")}
+    return [
+        *([password] if has_password else []),
+        *([] if second_factor_lacks() else [factor]),
+        connections,
+    ]
 
 
 def _brand(_: HttpRequest) -> str:
@@ -258,7 +263,10 @@ UNFOLD: dict[str, Any] = {
                     _drafts(),
                     _link("OpenAPI documents", "api", "apidocument"),
                     _link("Toolsets", "category", "toolset"),
-                    _link("Upstream servers", "lan", "upstream"),
+                    _tabbed(
+                        _link("Upstream servers", "lan", "upstream"),
+                        _link("User connections", "link", "userconnection"),
+                    ),
                 ],
             },
             {

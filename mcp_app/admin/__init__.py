@@ -10,7 +10,7 @@ from mcp_app.admin.identity import credentials, external
 from mcp_app.admin.limits import limit_admin
 from mcp_app.admin.toolsets import toolset_admin
 from mcp_app.admin.traffic import messages, sessions
-from mcp_app.admin.upstreams import upstream_admin
+from mcp_app.admin.upstreams import connections, upstream_admin
 
 if apps.is_installed("mcp_app.oauth"):
     from mcp_app.admin import oauth  # noqa: F401 - importing registers
@@ -21,6 +21,7 @@ __all__ = [
     "audit",
     "call_list",
     "catalogue",
+    "connections",
     "credentials",
     "doctor",
     "document_admin",

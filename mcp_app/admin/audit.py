@@ -94,6 +94,9 @@ WORDS: Final = {
     "limit.deleted": "limit deleted",
     "limit.reset": "limit reset",
     "upstream.refreshed": "upstream server refreshed",
+    "upstream.connection_made": "account connected",
+    "upstream.connection_ended": "account disconnected",
+    "upstream.connection_failed": "connection of an account failed",
 }
 
 

@@ -46,6 +46,7 @@ LISTS = (
 )
 OTHERS = {
     "usage": "usage",
+    "connections": "connections",
     "export": "catalogue-export",
     "import": "catalogue-import",
     "schema": "schema",

@@ -16,7 +16,7 @@ from mcp_app.api.schema import Docs, Nothing, Root, Schema
 from mcp_app.api.sessions import SessionViews
 from mcp_app.api.toolsets.views import ToolsetViews
 from mcp_app.api.transfer import Export, Import
-from mcp_app.api.upstreams.views import UpstreamViews
+from mcp_app.api.upstreams.views import OwnConnection, OwnConnections, UpstreamViews
 
 app_name = "mcp_api"
 
@@ -42,6 +42,8 @@ urlpatterns = [
     path("schema/", Schema.as_view(), name="schema"),
     path("docs/", Docs.as_view(), name="docs"),
     path("usage/", OwnUsage.as_view(), name="usage"),
+    path("connections/", OwnConnections.as_view(), name="connections"),
+    path("connections/<slug:server>/", OwnConnection.as_view(), name="connection"),
     path("catalogue/export/", Export.as_view(), name="catalogue-export"),
     path("catalogue/import/", Import.as_view(), name="catalogue-import"),
     *router.urls,

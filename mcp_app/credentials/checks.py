@@ -15,6 +15,13 @@ from mcp_app.models import Credential
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MAX_ORIGINS: Final = 20
+Kind = Credential.Kind
+# The kinds that may have each setting of token requests.
+_WITH: Final = {
+    "scopes": (Kind.CLIENT_CREDENTIALS, Kind.OAUTH_CLIENT),
+    "resource": (Kind.CLIENT_CREDENTIALS,),
+    "audience": (Kind.CLIENT_CREDENTIALS,),
+}
 _ANY: Final = Policy(ports=ANY_PORT, max_url_characters=16_384)
 _NOT_HTTPS: Final = (
     "{}: use https. Without it, anybody on the way could read the secret. Plain http is possible for names "
@@ -62,10 +69,9 @@ def check(row: Credential) -> None:
         errors["placement"] = [problem]
     if problem := _objection_to_token_url(row):
         errors["token_url"] = [problem]
-    if row.kind != Credential.Kind.CLIENT_CREDENTIALS:
-        for name in ("scopes", "resource", "audience"):
-            if getattr(row, name):
-                errors[name] = ["Only OAuth client credentials have this."]
+    for name in ("scopes", "resource", "audience"):
+        if getattr(row, name) and row.kind not in _WITH[name]:
+            errors[name] = ["Only OAuth client credentials have this."]
     if errors:
         raise ValidationError(errors)
 

@@ -20,8 +20,9 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     Kind.API_KEY: ("value",),
     Kind.HEADERS: ("headers",),
     Kind.CLIENT_CREDENTIALS: ("client_id", "client_secret"),
+    Kind.OAUTH_CLIENT: ("client_id", "client_secret"),
 }
-OPTIONAL: Final = frozenset({"password"})
+OPTIONAL: Final = frozenset({(Kind.BASIC, "password"), (Kind.OAUTH_CLIENT, "client_secret")})
 PLACES: Final = ("header", "query", "cookie")
 MAX_PART: Final = 16_384
 MAX_HEADERS: Final = 10
@@ -58,7 +59,7 @@ def objection_to(kind: str, secret: Any, placement: Mapping[str, Any]) -> str:
         value = secret[part]
         if not isinstance(value, str) or len(value) > MAX_PART:
             return f"{part} must be text of at most {MAX_PART} characters."
-        if not value and part not in OPTIONAL:
+        if not value and (kind, part) not in OPTIONAL:
             return f"{part} must not be empty."
         if value != value.strip():
             return f"{part} begins or ends with a space or line break."

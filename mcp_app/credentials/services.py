@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from mcp_app import conf
 from mcp_app.credentials import checks, kinds, tokens
@@ -34,6 +34,7 @@ FIELDS: Final = ("origins", "token_url", "scopes", "resource", "audience", "plac
 # A change of these fields could send the secret to another server, so it requires the secret again.
 _BINDING: Final = ("origins", "token_url")
 _SEALED_FOR: Final = "credential"
+_FOR_LOGINS: Final = "The credential {!r} is an OAuth client of user connections: requests cannot use it."
 # Each process keeps a credential for this time. A change takes effect everywhere within it.
 KEPT_SECONDS: Final = 5.0
 USE_RECORDED_SECONDS: Final = 60.0
@@ -167,7 +168,7 @@ def tools_with(name: str) -> QuerySet[Tool]:
 
 def upstreams_with(name: str) -> QuerySet[Upstream]:
     """Return the upstream servers that use a credential."""
-    return Upstream.objects.defer("listed").filter(credential=name)
+    return Upstream.objects.defer("listed").filter(Q(credential=name) | Q(oauth_client=name))
 
 
 def bound_to(name: str, url: str) -> str:
@@ -175,6 +176,8 @@ def bound_to(name: str, url: str) -> str:
     row = Credential.objects.filter(name=name).first()
     if row is None:
         return f"There is no credential {name!r}."
+    if row.kind == Credential.Kind.OAUTH_CLIENT:
+        return _FOR_LOGINS.format(name)
     try:
         origin = checks.target_of(url).origin
     except ValueError as error:
@@ -185,6 +188,8 @@ def bound_to(name: str, url: str) -> str:
 async def secrets_for(name: str, url: str) -> Secrets:
     """Return the secret parts of a request to ``url``. Raises CredentialRefused before anything is sent."""
     kept = await _usable(name, url)
+    if kept.kind == Credential.Kind.OAUTH_CLIENT:
+        raise CredentialRefused(_FOR_LOGINS.format(name))
     _record_use(kept)
     if kept.grant is None:
         return kinds.placed(kept.kind, kept.secret, kept.placement, kept.key)
@@ -194,6 +199,15 @@ async def secrets_for(name: str, url: str) -> Secrets:
         _record_error(kept, str(refused))
         raise CredentialRefused(f"The credential {name!r} got no access token. {refused}") from None
     return Secrets(headers=(("Authorization", f"Bearer {token}"),), key=kept.key)
+
+
+async def oauth_client(name: str, url: str) -> tuple[str, str]:
+    """Return client id and secret for requests to the token endpoint ``url``. Raises CredentialRefused."""
+    kept = await _usable(name, url)
+    if kept.kind != Credential.Kind.OAUTH_CLIENT:
+        raise CredentialRefused(f"The credential {name!r} is not an OAuth client of user connections.")
+    _record_use(kept)
+    return kept.secret["client_id"], kept.secret["client_secret"]
 
 
 async def version_of(name: str, url: str) -> str:

@@ -19,7 +19,7 @@ import orjson
 from mcp_app import conf
 from mcp_app.credentials.kinds import basic
 from mcp_app.egress import EgressError, Request, Secrets, exchange
-from mcp_app.egress.policy import entered
+from mcp_app.egress.policy import Policy, entered
 from mcp_app.sealing import Unsealed, key_ring
 from mcp_app.streams.blocking import shared_values
 
@@ -34,8 +34,8 @@ EARLY_SECONDS: Final = 60.0
 USUAL_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.1
 _SEALED_FOR: Final = "credential-token"
-_ERROR: Final = re.compile(r"[a-z_]{1,60}")
-_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
+ERROR: Final = re.compile(r"[a-z_]{1,60}")
+TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
 
 
 class TokenRefused(Exception):
@@ -149,21 +149,22 @@ async def _asked(grant: Grant) -> _Kept:
 async def _granted(grant: Grant) -> _Kept:
     form = (("grant_type", "client_credentials"), *grant.parameters)
     header = basic(quote_plus(grant.client_id), quote_plus(grant.client_secret))
-    status, answer = await _posted(grant.url, form, Secrets(headers=(("Authorization", header),)))
+    status, answer = await posted(grant.url, form, Secrets(headers=(("Authorization", header),)))
     if status == 401 or (status == 400 and answer.get("error") in ("invalid_client", "invalid_request")):
         own = (("client_id", grant.client_id), ("client_secret", grant.client_secret))
-        status, answer = await _posted(grant.url, (*form, *own), Secrets())
+        status, answer = await posted(grant.url, (*form, *own), Secrets())
     found, kind = answer.get("access_token"), str(answer.get("token_type", "bearer"))
     if status != 200 or not isinstance(found, str):
         error = answer.get("error")
-        code = f" ({error})" if isinstance(error, str) and _ERROR.fullmatch(error) else ""
+        code = f" ({error})" if isinstance(error, str) and ERROR.fullmatch(error) else ""
         raise TokenRefused(f"The token server answered {status}{code}.")
-    if kind.lower() != "bearer" or not _TOKEN.fullmatch(found):
+    if kind.lower() != "bearer" or not TOKEN.fullmatch(found):
         raise TokenRefused("The token server returned a token that is not a bearer token.")
-    return _Kept(found, time.time() + _lifetime(answer.get("expires_in")))
+    return _Kept(found, time.time() + lifetime(answer.get("expires_in")))
 
 
-def _lifetime(stated: Any) -> float:
+def lifetime(stated: Any) -> float:
+    """Return the seconds for which a token is used, by the lifetime that its answer states."""
     try:
         seconds = float(stated) if stated is not None and not isinstance(stated, bool) else USUAL_SECONDS
     except (TypeError, ValueError):
@@ -172,11 +173,15 @@ def _lifetime(stated: Any) -> float:
     return seconds - EARLY_SECONDS if seconds > 2 * EARLY_SECONDS else seconds / 2
 
 
-async def _posted(url: str, form: tuple[tuple[str, str], ...], own: Secrets) -> tuple[int, dict[str, Any]]:
+async def posted(
+    url: str, form: tuple[tuple[str, str], ...], own: Secrets, policy: Policy | None = None
+) -> tuple[int, dict[str, Any]]:
+    """Send a form. Return the status and the JSON object of the answer. Raises TokenRefused without one."""
     headers = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
     request = Request("POST", url, headers, urlencode(form).encode())
     try:
-        async with exchange(request, entered(seconds=SECONDS, max_bytes=MAX_BYTES), own) as answer:
+        policy = policy or entered(seconds=SECONDS, max_bytes=MAX_BYTES)
+        async with exchange(request, policy, own) as answer:
             body = await answer.read()
             status = answer.status
     except EgressError as error:

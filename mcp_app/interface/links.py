@@ -118,6 +118,11 @@ def add_limit_page(user: Any, name: str, **filled: str) -> str | None:
     return address and f"{address}?{urlencode({**filled, 'name': slugify(name)[:64].strip('-_')})}"
 
 
+def user_connections_page(user: Any, **narrowed: str) -> str | None:
+    """Return the list of accounts that users connected at upstream servers."""
+    return _list(user, "mcp_app.userconnection", narrowed)
+
+
 def _list(user: Any, model: str, narrowed: dict[str, str]) -> str | None:
     address = _address(user, model, "changelist")
     return f"{address}?{urlencode(narrowed)}" if address and narrowed else address

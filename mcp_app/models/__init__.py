@@ -24,7 +24,7 @@ from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
 from mcp_app.models.search_miss import SearchMiss
 from mcp_app.models.session import Doctor, LogCursor, Message, Session
-from mcp_app.models.upstream import Upstream
+from mcp_app.models.upstream import Upstream, UpstreamClient, UserConnection
 
 # Models whose rows make up the catalogue. Roles and catalogue files need permissions for each of them.
 CATALOGUE_MODELS = (*ENTRY_KINDS, Toolset)
@@ -70,6 +70,8 @@ __all__ = [
     "Toolset",
     "Triage",
     "Upstream",
+    "UpstreamClient",
+    "UserConnection",
     "audit",
     "audit_each",
 ]

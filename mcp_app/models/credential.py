@@ -25,6 +25,7 @@ class Credential(EditedRow):
         API_KEY = "api_key", "API key"
         HEADERS = "headers", "headers"
         CLIENT_CREDENTIALS = "client_credentials", "OAuth client credentials"
+        OAUTH_CLIENT = "oauth_client", "OAuth client of user connections"
 
     name = models.CharField(
         max_length=64, unique=True, help_text="Lower-case letters, digits, - and _. Tools refer to this name."

@@ -1,9 +1,10 @@
-"""Other MCP servers whose tools are offered here."""
+"""Other MCP servers whose tools are offered here, and accounts of users at these servers."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 
@@ -51,6 +52,16 @@ class Upstream(EditedRow):
         help_text="Put in front of the names of its tools, such as crm for crm_search.",
     )
     credential = models.CharField(max_length=64, blank=True, help_text="Sent with every request.")
+    user_connections = models.BooleanField(
+        default=False,
+        help_text="Each user connects an account by OAuth. The credential is only used to read the lists.",
+    )
+    oauth_client = models.CharField(
+        "OAuth client",
+        max_length=64,
+        blank=True,
+        help_text="A credential with client id and secret, for servers where clients cannot register.",
+    )
     era = models.CharField("protocol", max_length=10, choices=Era.choices, default=Era.AUTO)
     isolation = models.CharField(
         "sessions", max_length=10, choices=Isolation.choices, default=Isolation.SESSION
@@ -88,3 +99,77 @@ class Upstream(EditedRow):
 
     def __str__(self) -> str:
         return self.name
+
+
+class UpstreamClient(models.Model):
+    """This installation as a client of one authorization server, for the logins of one upstream server.
+
+    ``sealed`` is the encrypted client secret of a registration. ``credential`` names the credential with the
+    id and secret that an administrator entered. A retired client is not used for new logins.
+    """
+
+    class Origin(models.TextChoices):
+        """The way in which the authorization server knows the client."""
+
+        ENTERED = "entered", "entered by an administrator"
+        DOCUMENT = "document", "metadata document"
+        REGISTERED = "registered", "registered"
+
+    upstream = models.ForeignKey(Upstream, on_delete=models.CASCADE, related_name="clients")
+    issuer = models.CharField(max_length=500)
+    origin = models.CharField(max_length=12, choices=Origin.choices)
+    credential = models.CharField(max_length=64, blank=True)
+    client_id = models.CharField(max_length=1_000)
+    sealed = models.TextField(blank=True)
+    auth_method = models.CharField(max_length=30)
+    redirect_uri = models.CharField(max_length=1_000)
+    token_endpoint = models.CharField(max_length=2_000)
+    revocation_endpoint = models.CharField(max_length=2_000, blank=True)
+    created_at = AwareDateTimeField(auto_now_add=True)
+    used_at = AwareDateTimeField(null=True)
+    retired_at = AwareDateTimeField(null=True)
+
+    class Meta:
+        # No permissions: no page shows or changes these rows.
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.upstream} at {self.issuer}"
+
+
+class UserConnection(models.Model):
+    """A user's account at an upstream server. ``sealed`` has the encrypted tokens.
+
+    ``key`` is a new random text after each login, and sessions at the server belong to it. ``problem`` is the
+    reason why the user has to connect again. ``renewing_until`` is the lease of the process that renews the
+    tokens.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_user_connections"
+    )
+    upstream = models.ForeignKey(Upstream, on_delete=models.CASCADE, related_name="connections")
+    client = models.ForeignKey(UpstreamClient, on_delete=models.CASCADE, related_name="connections")
+    resource = models.CharField(max_length=2_000)
+    key = models.CharField(max_length=32)
+    sealed = models.TextField(blank=True)
+    scope = models.TextField(blank=True)
+    can_renew = models.BooleanField(default=False)
+    problem = models.CharField(max_length=300, blank=True)
+    connected_at = AwareDateTimeField()
+    renewed_at = AwareDateTimeField()
+    expires_at = AwareDateTimeField(null=True)
+    last_used_at = AwareDateTimeField(null=True)
+    renewing_until = AwareDateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "user connection"
+        ordering: ClassVar[Any] = ["-connected_at"]
+        # Connections are made by their users only. To change one is to end it, as for sessions.
+        default_permissions = ("view", "change", "delete")
+        constraints: ClassVar[Any] = [
+            models.UniqueConstraint(fields=["user", "upstream"], name="mcp_app_account_of_user_is_one")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} at {self.upstream}"

@@ -157,9 +157,11 @@ async def _guarded(server: UpstreamServer, send: Callable[[], Awaitable[Result]]
     try:
         result = await send()
     except UpstreamFault as fault:
-        is_open_attempt = False
-        breaker.record(fault, person=person_of(principal()))
-        health.report(server, fault)
+        # The refused account of a user says nothing about the server either.
+        if fault.kind != Kind.LOGIN or server.account is None:
+            is_open_attempt = False
+            breaker.record(fault, person=person_of(principal()))
+            health.report(server, fault)
         tally.note("upstream_fault", f"{server.name} {fault.kind.value}")
         raise
     else:

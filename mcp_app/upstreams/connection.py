@@ -25,6 +25,7 @@ from mcp_app.protocol.client.answers import Answered, AnswerReader, Budget, Even
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import SESSION_HEADER, Headers, Outgoing
 from mcp_app.upstreams import bridge
+from mcp_app.upstreams.accounts import use as accounts
 from mcp_app.upstreams.server import UpstreamServer
 
 # An event stream that sends nothing, not even a comment, for this time is given up.
@@ -69,10 +70,10 @@ async def post(
         try:
             return await _attempt(server, request, sent, own, until, on_event, budget, idle)
         except UpstreamFault as fault:
-            if fault.kind != Kind.LOGIN or not server.credential:
+            if fault.kind != Kind.LOGIN:
                 raise
             # The access token may have expired. A request that was refused for it was not processed.
-            may_renew = await credentials.refused(server.credential, own, fault.status)
+            may_renew = await _refused(server, own, fault.status)
             if renewed or not may_renew:
                 raise
             renewed = True
@@ -197,18 +198,28 @@ def _socket(server: UpstreamServer) -> str:
 async def _secrets(server: UpstreamServer, until: float) -> Secrets:
     if server.command:
         return bridge.secrets()
-    if not server.credential:
+    if server.account is None and not server.credential:
         return Secrets()
     try:
         async with asyncio.timeout(max(until - time.monotonic(), 0.001)) as limit:
+            if server.account is not None:
+                return await accounts.secrets_for(server.pk, server.account)
             return await credentials.secrets_for(server.credential, server.url)
-    except credentials.CredentialRefused as refused:
+    except (credentials.CredentialRefused, accounts.AccountRefused) as refused:
         raise UpstreamFault(Kind.LOGIN, f"cannot be used. {refused}", sent=False) from None
     except TimeoutError:
         if not limit.expired():
             raise
-        text = f"cannot be used. The credential {server.credential!r} got no access token in time."
+        owner = "The connection of the user" if server.account else f"The credential {server.credential!r}"
+        text = f"cannot be used. {owner} got no access token in time."
         raise UpstreamFault(Kind.LOGIN, text, sent=False) from None
+
+
+async def _refused(server: UpstreamServer, own: Secrets, status: int) -> bool:
+    """Record that the server refused the secrets. Return True if another attempt gets a new token."""
+    if server.account is not None:
+        return await accounts.refused(server.pk, server.account, own, status)
+    return bool(server.credential) and await credentials.refused(server.credential, own, status)
 
 
 def _policy(until: float, budget: Budget) -> Policy:

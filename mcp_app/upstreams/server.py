@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user's account at a server. ``key`` changes with each login."""
+
+    user: str
+    key: str
+
+
 @dataclass(frozen=True)
 class UpstreamServer:
     """Another MCP server.
 
     ``era`` is "auto", "modern" or "legacy". ``seconds`` is the time for one request. A server over stdio has
-    the name of its ``command``, which the bridge serves, and a further time for its start.
+    the name of its ``command``, which the bridge serves, and a further time for its start. Requests with an
+    ``account`` are sent in the name of its user, and share no session with requests of other users.
     """
 
     pk: int
@@ -23,9 +32,12 @@ class UpstreamServer:
     seconds: float = 60.0
     command: str = ""
     start_seconds: float = 0.0
+    account: Account | None = None
 
     @cached_property
     def key(self) -> str:
         """A text that changes with every setting that a session depends on."""
-        parts = "\0".join((str(self.pk), self.url, self.credential, self.era))  # A command has its URL.
+        own = () if self.account is None else (self.account.user, self.account.key)
+        # A command has its URL.
+        parts = "\0".join((str(self.pk), self.url, self.credential, self.era, *own))
         return hashlib.sha256(parts.encode()).hexdigest()[:32]

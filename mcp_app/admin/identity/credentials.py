@@ -203,6 +203,8 @@ class CredentialAdmin(ModelAdmin[Credential]):
             return [(None, {"fields": ("name", "shown_origins", "expires_at", *self.facts)})]
         if kind == Kind.CLIENT_CREDENTIALS:
             secret = ("token_url", *PARTS[kind], "scopes", "resource", "audience")
+        elif kind == Kind.OAUTH_CLIENT:
+            secret = (*PARTS[kind], "scopes")
         else:
             secret = (*PARTS[kind], *(("place", "place_name", "lead") if kind == Kind.API_KEY else ()))
         sets = [(None, {"fields": ("name", "origins")}), ("Secret", {"fields": (*secret, "expires_at")})]

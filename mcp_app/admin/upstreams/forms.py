@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.db.models import Q
 from django.http import HttpRequest
 
 from mcp_app import conf
@@ -67,6 +68,12 @@ class UpstreamForm(forms.Form):
         help_text=f"{_help('prefix')} Empty: its name.",
     )
     credential = forms.ChoiceField(required=False, widget=Select(), help_text=_help("credential"))
+    user_connections = forms.BooleanField(
+        label="User connections", required=False, help_text=_help("user_connections")
+    )
+    oauth_client = forms.ChoiceField(
+        label="OAuth client", required=False, widget=Select(), help_text=_help("oauth_client")
+    )
     era = forms.ChoiceField(
         label="Protocol", choices=Upstream.Era.choices, initial=Upstream.Era.AUTO, widget=Select()
     )
@@ -103,14 +110,17 @@ class UpstreamForm(forms.Form):
         else:
             del self.fields["command"]
             self.fields["url"].required = True
-        self.fields["credential"].choices = [("", "none"), *self._credentials()]  # type: ignore[attr-defined]
+        is_client = Q(kind=Credential.Kind.OAUTH_CLIENT)
+        for field, kinds in (("credential", ~is_client), ("oauth_client", is_client)):
+            choices: Any = self.fields[field]
+            choices.choices = [("", "none"), *self._credentials(field, kinds)]
 
-    def _credentials(self) -> list[tuple[str, str]]:
+    def _credentials(self, field: str, kinds: Q) -> list[tuple[str, str]]:
         """Return the credentials that the user may see, and the one in use."""
-        names: set[str] = {self._row.credential} if self._row is not None and self._row.credential else set()
+        names = {getattr(self._row, field)} if self._row is not None else set()
         if self._actor.has_perm(USE):
-            names |= set(Credential.objects.values_list("name", flat=True))
-        return [(name, name) for name in sorted(names)]
+            names |= set(Credential.objects.filter(kinds).values_list("name", flat=True))
+        return [(name, name) for name in sorted(filter(None, names))]
 
     def stored(self) -> Upstream | None:
         """Return the stored server. If it is refused, add the errors and return None."""

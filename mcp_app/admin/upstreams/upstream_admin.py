@@ -20,6 +20,7 @@ from mcp_app.catalogue.changes.services import may_publish
 from mcp_app.catalogue.upstreams import bringing, importing, refreshing, storing
 from mcp_app.catalogue.upstreams.configurations import ConfiguredServer
 from mcp_app.catalogue.upstreams.entries import entries_of
+from mcp_app.interface.links import user_connections_page
 from mcp_app.interface.text import marked
 from mcp_app.models import Upstream
 from mcp_app.protocol.client.faults import UpstreamFault
@@ -145,6 +146,8 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         context = {
             **self.object_context(request, f"Upstream server {marked(row)}", row),
             **tools_page.context_of(row),
+            "connected": row.connections.count() if row.user_connections else 0,
+            "connections_url": user_connections_page(request.user, upstream__id__exact=str(row.pk)),
             "may_change": request.user.has_perms(CHANGE),
             "may_refresh": self.has_refresh_permission(request),
             "may_import": self.has_import_permission(request),

@@ -12,8 +12,9 @@ from mcp_app.catalogue.sources.upstream.definitions import names_of
 from mcp_app.catalogue.sources.upstream.kinds import TOOLS, ItemKind, kind_of
 from mcp_app.catalogue.upstreams import refreshing, storing
 from mcp_app.catalogue.upstreams.entries import entries_of
-from mcp_app.models import Upstream
+from mcp_app.models import Upstream, UserConnection
 from mcp_app.upstreams import health
+from mcp_app.upstreams.accounts.use import standing_of
 
 
 class UpstreamShown(RowSerializer[Upstream]):
@@ -92,6 +93,13 @@ class UpstreamInput(InputSerializer):
     )
     prefix = serializers.CharField(max_length=31, required=False, allow_blank=True)
     credential = serializers.CharField(max_length=64, required=False, allow_blank=True)
+    user_connections = serializers.BooleanField(
+        required=False,
+        help_text="Each user connects an account. `credential` is only used to read the lists.",
+    )
+    oauth_client = serializers.CharField(
+        max_length=64, required=False, allow_blank=True, help_text="A credential of the kind `oauth_client`."
+    )
     era = serializers.ChoiceField(choices=Upstream.Era.choices, required=False)
     isolation = serializers.ChoiceField(choices=Upstream.Isolation.choices, required=False)
     timeout_seconds = serializers.FloatField(required=False, min_value=1, max_value=900)
@@ -135,3 +143,21 @@ class ToolsRead(InputSerializer):
     )
     gone = serializers.ListField(child=serializers.CharField())
     skipped = serializers.DictField(child=serializers.CharField(), help_text="Reasons by name.")
+
+
+class ConnectionShown(RowSerializer[UserConnection]):
+    """A connection of the caller to an account at an upstream server."""
+
+    server = serializers.CharField(source="upstream.name")
+    issuer = serializers.CharField(source="client.issuer", help_text="The authorization server.")
+    state = serializers.SerializerMethodField(help_text="`connected` or `attention`: connect again.")
+
+    class Meta:
+        model = UserConnection
+        fields: Any = (
+            "server", "issuer", "state", "problem", "scope", "can_renew", "connected_at", "expires_at",
+            "last_used_at",
+        )  # fmt: skip
+
+    def get_state(self, row: UserConnection) -> str:
+        return standing_of(row).value

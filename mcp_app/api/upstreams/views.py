@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.db.models import QuerySet
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from mcp_app.api.base import ApiViewSet
+from mcp_app.api.base import ApiView, ApiViewSet
 from mcp_app.api.filtering import UpstreamFilter
 from mcp_app.api.openapi import described
-from mcp_app.api.permissions import seeing, to
+from mcp_app.api.permissions import PUBLIC, seeing, to
 from mcp_app.api.upstreams.bodies import (
+    ConnectionShown,
     NewUpstreamInput,
     ToolsImported,
     ToolsInput,
@@ -20,7 +24,8 @@ from mcp_app.api.upstreams.bodies import (
 )
 from mcp_app.catalogue.sources.upstream.kinds import KINDS, TEMPLATES
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
-from mcp_app.models import Upstream
+from mcp_app.connections.services import end
+from mcp_app.models import Upstream, UserConnection
 from mcp_app.protocol.client.faults import UpstreamFault
 
 
@@ -109,3 +114,36 @@ class UpstreamViews(ApiViewSet):
         keys, names = given.validated_data["tools"], given.validated_data.get("names")
         done = importing.import_items(upstream=self.get_object(), keys=keys, names=names, actor=request.user)
         return Response({"drafts": done.drafts, "skipped": done.skipped}, status=201)
+
+
+class OwnConnections(ApiView):
+    """The accounts of the caller at upstream servers. They are connected on the page "My connections"."""
+
+    needs = {"get": PUBLIC}
+
+    @described(responses=ConnectionShown(many=True))
+    def get(self, request: Request) -> Response:
+        """List your connections to upstream servers."""
+        rows = _own(request).select_related("upstream", "client").defer("upstream__listed")
+        return Response(ConnectionShown(rows, many=True).data)
+
+
+class OwnConnection(ApiView):
+    """The account of the caller at one upstream server."""
+
+    needs = {"delete": PUBLIC}
+
+    @described(request=None, responses={204: None})
+    def delete(self, request: Request, server: str) -> Response:
+        """End your connection to an upstream server.
+
+        The response is the same if there is none.
+        """
+        rows = _own(request).filter(upstream__name=server).select_related("upstream", "user")
+        end(connections=rows, actor=request.user)
+        return Response(status=204)
+
+
+def _own(request: Request) -> QuerySet[UserConnection]:
+    user: Any = request.user
+    return UserConnection.objects.filter(user=user)

@@ -8,7 +8,7 @@ import os
 from typing import Final
 
 from mcp_app.catalogue.sources.upstream import known
-from mcp_app.catalogue.upstreams.refreshing import refresh
+from mcp_app.catalogue.upstreams.refreshing import NEEDS_ACCOUNT, refresh
 from mcp_app.database.queries import thread_connection
 from mcp_app.models import Upstream
 from mcp_app.protocol.client.faults import UpstreamFault
@@ -53,7 +53,7 @@ async def _follow(name: str) -> None:
 
 @thread_connection()
 def _read(name: str) -> None:
-    row = Upstream.objects.filter(name=name, enabled=True).first()
+    row = Upstream.objects.filter(name=name, enabled=True).exclude(NEEDS_ACCOUNT).first()
     if row is None:
         return
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -23,8 +23,10 @@ from mcp_app.catalogue.upstreams.storing import about, packed, unpacked
 from mcp_app.database import clock
 from mcp_app.models import Draft, Upstream, audit
 from mcp_app.protocol.capabilities import ClientCapabilities
-from mcp_app.protocol.client.faults import UpstreamFault
+from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.upstreams import client
+from mcp_app.upstreams.accounts import use
+from mcp_app.upstreams.server import UpstreamServer
 
 # A little less than the hour between two runs, so that each run reads every server.
 REFRESH_AFTER: Final = timedelta(minutes=55)
@@ -32,6 +34,9 @@ GONE: Final = "no longer has this {}."
 BREAKING: Final = (
     "has changed the arguments of this {}. An administrator has to publish or refuse the change first."
 )
+# Servers that are read only by a user with an account.
+NEEDS_ACCOUNT: Final = Q(user_connections=True, credential="")
+_NO_ACCOUNT: Final = "needs a connection to your account before its lists can be read."
 _ALL: Final = ClientCapabilities(
     roots=True, sampling=True, sampling_tools=True, sampling_context=True,
     elicitation_form=True, elicitation_url=True,
@@ -66,10 +71,10 @@ def refresh(*, upstream: Upstream, actor: Any) -> Refreshed:
     """Read what a server offers, and save a draft of each change. Raise UpstreamFault.
 
     Clients see nothing until the drafts are published. Calls of a tool or prompt whose arguments changed are
-    refused until then.
+    refused until then. A server with user connections and no credential is read with the actor's account.
     """
     told = capabilities(known.read(upstream), _ALL)
-    found = async_to_sync(client.listing)(known.server_of(upstream), _LISTS, told)
+    found = async_to_sync(client.listing)(_server_for(upstream, actor), _LISTS, told)
     listed_now = {member: _usable(member, items) for member, items in found.items.items()}
     items = _items(listed_now)
     outcome = Refreshed({kind.member: len(listed_now.get(kind.member, ())) for kind in KINDS})
@@ -97,7 +102,7 @@ def refresh_due() -> dict[str, str]:
     """Read the lists of all servers that are due. Return the reasons of those that failed, by name."""
     failed: dict[str, str] = {}
     due = clock.utcnow() - REFRESH_AFTER
-    rows = Upstream.objects.defer("listed").filter(enabled=True)
+    rows = Upstream.objects.defer("listed").filter(enabled=True).exclude(NEEDS_ACCOUNT)
     for row in rows.filter(Q(listed_at=None) | Q(listed_at__lt=due)):
         try:
             refresh(upstream=row, actor=None)
@@ -107,6 +112,17 @@ def refresh_due() -> dict[str, str]:
         except Upstream.DoesNotExist:
             continue  # It was deleted meanwhile.
     return failed
+
+
+def _server_for(upstream: Upstream, actor: Any) -> UpstreamServer:
+    server = known.server_of(upstream)
+    if not upstream.user_connections or upstream.credential:
+        return server
+    user = getattr(actor, "pk", None)
+    account = None if user is None else async_to_sync(use.find)(upstream.pk, user)[1]
+    if account is None:
+        raise UpstreamFault(Kind.LOGIN, _NO_ACCOUNT, sent=False)
+    return replace(server, account=account)
 
 
 def listed_items(row: Upstream) -> dict[str, Item]:

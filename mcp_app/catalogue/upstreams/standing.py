@@ -17,6 +17,7 @@ from django.db import Error as DatabaseFault
 
 from mcp_app.catalogue.sources.upstream import addresses, known
 from mcp_app.catalogue.upstreams import following
+from mcp_app.catalogue.upstreams.refreshing import NEEDS_ACCOUNT
 from mcp_app.database.queries import aquery
 from mcp_app.models import Resource, Upstream
 from mcp_app.protocol.client.answers import Notice
@@ -175,7 +176,7 @@ class StandingChanges:
 
 def _wanted() -> list[Wanted]:
     # To listen over stdio would need a process that is never idle.
-    rows = Upstream.objects.filter(enabled=True, command="").defer("listed")
+    rows = Upstream.objects.filter(enabled=True, command="").exclude(NEEDS_ACCOUNT).defer("listed")
     uris: dict[str, list[str]] = {row.name: [] for row in rows}
     requests = Resource.objects.filter(request__upstream__in=[*uris]).values_list("request", flat=True)
     for request in requests.order_by("uri"):

@@ -20,12 +20,12 @@ from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams.entries import drafts_of, entries_of, may
 from mcp_app.credentials.checks import origin_of, target_of
 from mcp_app.credentials.services import NOT_ALLOWED, USE, bound_to
-from mcp_app.models import Upstream, audit
+from mcp_app.models import Credential, Upstream, audit
 from mcp_app.models.audit import stored_user
 
 FIELDS: Final = (
-    "url", "command", "prefix", "credential", "era", "isolation", "timeout_seconds", "sampling", "roots",
-    "enabled",
+    "url", "command", "prefix", "credential", "user_connections", "oauth_client", "era", "isolation",
+    "timeout_seconds", "sampling", "roots", "enabled",
 )  # fmt: skip
 _ADDRESS_STAYS: Final = (
     "The address cannot be changed while the server has entries, because they were approved for it. "
@@ -116,6 +116,10 @@ def _check(row: Upstream, changed: list[str], actor: Any, *, is_new: bool) -> No
             errors["credential"] = [NOT_ALLOWED]
         elif problem := bound_to(row.credential, row.url):
             errors["credential"] = [problem]
+    if row.user_connections and row.command:
+        errors["user_connections"] = ["Users log in at servers with a URL only."]
+    if problem := _objection_to_client(row, changed, actor):
+        errors["oauth_client"] = [problem]
     try:
         row.full_clean(exclude=("updated_by", "listed", *errors))
     except ValidationError as error:
@@ -132,6 +136,18 @@ def _objection_to_command(row: Upstream) -> str:
         there = ", ".join(commands) or "none"
         return f"UPSTREAM_COMMANDS in the settings has no command {row.command!r}. It has: {there}."
     return ""
+
+
+def _objection_to_client(row: Upstream, changed: list[str], actor: Any) -> str:
+    if not row.oauth_client:
+        return ""
+    if not row.user_connections:
+        return "Only servers with user connections have an OAuth client."
+    if "oauth_client" in changed and actor is not None and not actor.has_perm(USE):
+        return NOT_ALLOWED
+    kind = Credential.Kind.OAUTH_CLIENT
+    is_there = Credential.objects.filter(name=row.oauth_client, kind=kind).exists()
+    return "" if is_there else f"There is no credential {row.oauth_client!r} of the kind {kind.label!r}."
 
 
 def _objection_to_url(row: Upstream) -> str:

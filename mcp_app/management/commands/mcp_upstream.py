@@ -33,6 +33,12 @@ class Command(BaseCommand):
         add.add_argument("--command", default="", help="a command of the settings, instead of a URL")
         add.add_argument("--prefix", default="", help="put in front of the tools' names; default: the name")
         add.add_argument("--credential", default="", metavar="NAME", help="a stored credential")
+        add.add_argument(
+            "--user-connections", action="store_true", help="each user connects an account by OAuth"
+        )
+        add.add_argument(
+            "--oauth-client", default="", metavar="NAME", help="a stored credential of the kind oauth_client"
+        )
         add.add_argument("--era", choices=Upstream.Era.values, default=Upstream.Era.AUTO)
         add.add_argument("--isolation", choices=Upstream.Isolation.values, default=Upstream.Isolation.SESSION)
         add.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS")
@@ -69,8 +75,8 @@ class Command(BaseCommand):
 
     def _add(self, options: dict[str, Any]) -> None:
         actor = actor_named(options["actor"])
-        names = ("prefix", "credential", "era", "isolation", "url", "command", "sampling", "roots")
-        values = {name: options[name] for name in names}
+        named = (name for name in storing.FIELDS if name not in ("timeout_seconds", "enabled"))
+        values = {name: options[name] for name in named}
         row = storing.save_upstream(
             actor=actor, name=options["name"], timeout_seconds=options["timeout"], **values
         )

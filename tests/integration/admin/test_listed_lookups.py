@@ -45,6 +45,7 @@ OFFERED: dict[str, set[str]] = {
     },
     "mcp_app.toolset": set(),
     "mcp_app.upstream": set(),
+    "mcp_app.userconnection": {"upstream__id__exact", "upstream__isnull"},
     "mcp_app.credential": {"kind__exact", "kind__isnull"},
     "mcp_app.doctor": set(),
     "mcp_app.draft": {"kind"},

@@ -134,6 +134,8 @@ class Requests:
             "limits": rows.limit.name,
             "client": rows.client.pk,
             "connection": rows.connection.pk,
+            "userconnection": rows.user_connection.pk,
+            "connections": rows.upstream.name,
             "externalidentity": rows.identity.pk,
             "audit": rows.event.pk,
         }
@@ -347,6 +349,10 @@ class Requests:
             "POST /admin/mcp_oauth/client/<id>/disable/": _changing({}),
             "POST /admin/mcp_oauth/client/<id>/enable/": _changing({}),
             "POST /admin/mcp_oauth/connection/<id>/end/": _changing({}),
+            "POST /admin/mcp_app/userconnection/<id>/end/": _changing({}),
+            "POST /admin/mcp_app/userconnection/ action=end_connections": _action(
+                "end_connections", rows.user_connection.pk
+            ),
             "POST /admin/mcp_oauth/connection/ action=end_connections": _action(
                 "end_connections", rows.connection.pk
             ),
@@ -424,6 +430,7 @@ class Requests:
             "POST /api/upstreams/": _changing({"name": "new", "url": SERVER["url"]}),
             "PATCH /api/upstreams/<id>/": _changing({"enabled": False}),
             "DELETE /api/upstreams/<id>/": _changing({}),
+            "DELETE /api/connections/<id>/": Request("", {}),
             "POST /api/upstreams/<id>/refresh/": Request("", {"x": 1}),
             "POST /api/upstreams/<id>/tools/": _changing({"tools": ["first"]}),
             "PATCH /api/credentials/<id>/": _changing({"expires_at": "2099-01-01T00:00:00Z"}),

@@ -47,6 +47,8 @@ from mcp_app.models import (
     Tool,
     Toolset,
     Upstream,
+    UpstreamClient,
+    UserConnection,
 )
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import create_client, metadata_of
@@ -90,6 +92,7 @@ class Rows:
     http: Tool = field(init=False)
     document: ApiDocument = field(init=False)
     upstream: Upstream = field(init=False)
+    user_connection: UserConnection = field(init=False)
     limit: LimitRule = field(init=False)
     toolset: Toolset = field(init=False)
 
@@ -118,6 +121,7 @@ def store() -> Rows:
     )
     rows.document = _document()
     rows.upstream = _upstream()
+    rows.user_connection = _user_connection(rows)
     rows.limit = save_rule(actor=None, name="calm", who="installation", rate=1_000_000)
     _toolsets(rows)
     return rows
@@ -145,6 +149,17 @@ def _upstream() -> Upstream:
     row.save()
     import_items(upstream=row, keys=["second"], actor=None)
     return row
+
+
+def _user_connection(rows: Rows) -> UserConnection:
+    """Return an account at the server, whose authorization server cannot be reached."""
+    client = UpstreamClient.objects.create(
+        upstream=rows.upstream, issuer="http://127.0.0.1:1", origin="registered", client_id="1"
+    )
+    now = timezone.now()
+    return UserConnection.objects.create(
+        user=rows.root, upstream=rows.upstream, client=client, connected_at=now, renewed_at=now, sealed="x"
+    )
 
 
 def _document() -> ApiDocument:

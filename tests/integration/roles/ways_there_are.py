@@ -18,8 +18,8 @@ from mcp_app.console.consumer import LiveConsumer
 from mcpsite.asgi import application
 
 SOCKET: Final = "/console/ws"
-# Endpoints of OAuth, which are open to all; their tests are those of OAuth.
-OF_CLIENTS: Final = ("/oauth/", "/accounts/", "/.well-known/")
+# Endpoints of OAuth, which are open to all, and logins of users at other servers, with tests of their own.
+OF_CLIENTS: Final = ("/oauth/", "/accounts/", "/.well-known/", "/connections/<id>/")
 NAMED: Final = re.compile(r"<(?:\w+:)?\w+>")
 
 

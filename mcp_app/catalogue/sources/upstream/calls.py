@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError, ToolResult
 from mcp_app.catalogue.sources.upstream import addresses, results
+from mcp_app.catalogue.sources.upstream.accounts import for_completion, where, with_account
 from mcp_app.catalogue.sources.upstream.conversation import Conversation
 from mcp_app.catalogue.sources.upstream.kinds import PROMPTS
 from mcp_app.catalogue.sources.upstream.known import KnownUpstream, known
 from mcp_app.catalogue.sources.upstream.plan import UpstreamPlan
 from mcp_app.catalogue.sources.upstream.session_keys import capabilities, completing
 from mcp_app.protocol.capabilities import ClientCapabilities
-from mcp_app.protocol.client.faults import UpstreamFault
+from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import Headers
 from mcp_app.protocol.errors import McpError, MissingCapability, ResourceNotFound
 from mcp_app.protocol.http.param_headers import ParamHeader, sent
@@ -40,7 +41,7 @@ async def called(
     """
     params = {"name": plan.item, "arguments": dict(arguments)}
     headers = sent(repeated, arguments)
-    found = await _allowed(plan)
+    found = await with_account(await _allowed(plan), context)
     try:
         result = await _asked(found, "tools/call", params, context, seconds=seconds, headers=headers)
         return results.tool_result(result, (await addresses.of(plan.upstream)).here)
@@ -50,7 +51,8 @@ async def called(
 
 async def prompted(plan: UpstreamPlan, arguments: Mapping[str, str], context: Any) -> dict[str, Any]:
     """Return the messages of a prompt for the caller of ``context``. Raise ToolError."""
-    found, params = await _allowed(plan), {"name": plan.item, "arguments": dict(arguments)}
+    found = await with_account(await _allowed(plan), context)
+    params = {"name": plan.item, "arguments": dict(arguments)}
     try:
         result = await _asked(found, "prompts/get", params, context)
         return results.prompt_result(result, (await addresses.of(plan.upstream)).here)
@@ -63,7 +65,7 @@ async def fetched(plan: UpstreamPlan, uri: str, context: Any) -> list[dict[str, 
 
     Raise ToolError, and FileNotFoundError for a resource that the server does not have.
     """
-    found = await _allowed(plan)
+    found = await with_account(await _allowed(plan), context)
     try:
         result = await _asked(found, "resources/read", {"uri": uri}, context)
         return results.contents(result, (await addresses.of(plan.upstream)).here)
@@ -81,7 +83,7 @@ async def completed(plan: UpstreamPlan, argument: str, value: str, others: Mappi
     if others:
         params["context"] = {"arguments": dict(others)}
     try:
-        found = await _allowed(plan)
+        found = await for_completion(await _allowed(plan))
         return results.values(
             await client.completion(found.server, completing(found), params, COMPLETION_SECONDS)
         )
@@ -93,6 +95,8 @@ async def completed(plan: UpstreamPlan, argument: str, value: str, others: Mappi
 def error_of(fault: UpstreamFault, found: KnownUpstream) -> ToolError:
     """Return the error for a failed request. A client may declare a missing capability and try again."""
     text = f"The server {found.server.name} {fault}"
+    if fault.kind == Kind.LOGIN and found.server.account is not None:
+        return ToolError(f"{text} {where(found)}")
     if fault.code != MissingCapability.code or not isinstance(fault.data, dict):
         return ToolError(text)
     with suppress(McpError):

@@ -32,6 +32,7 @@ class KnownUpstream:
     held: Mapping[str, Any]
     sampling: bool
     roots: bool
+    user_connections: bool
     read_at: float
 
     def objection(self, key: str, definition: str) -> str:
@@ -57,7 +58,14 @@ async def known(name: str) -> KnownUpstream | None:
 def read(row: Upstream) -> KnownUpstream:
     """Return the settings in a row."""
     return KnownUpstream(
-        server_of(row), row.isolation, row.enabled, row.held, row.sampling, row.roots, time.monotonic()
+        server_of(row),
+        row.isolation,
+        row.enabled,
+        row.held,
+        row.sampling,
+        row.roots,
+        row.user_connections,
+        time.monotonic(),
     )
 
 

@@ -1,0 +1,108 @@
+"""The account of a caller at a server with user connections, and the question for a missing one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any, Final
+
+from django.urls import NoReverseMatch, reverse
+
+from mcp_app.auth.own_addresses import origin
+from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.catalogue.sources.upstream.known import KnownUpstream
+from mcp_app.observability import correlation
+from mcp_app.protocol.errors import UrlElicitationRequired
+from mcp_app.protocol.principal_key import actor_of, caller_ids
+from mcp_app.protocol.versions import V2025_11_25, is_modern
+from mcp_app.upstreams.accounts import use
+from mcp_app.upstreams.accounts.use import Standing
+from mcp_app.upstreams.server import Account
+
+# After the user has agreed to open the page, the call waits for the connection.
+WAIT_SECONDS: Final = 120.0
+_POLL_SECONDS: Final = 0.5
+_PAGE: Final = "mcp_connections"
+_NEEDS: Final = {
+    Standing.MISSING: "needs a connection to your account.",
+    Standing.ATTENTION: "cannot use the connection to your account any more.",
+}
+
+
+async def with_account(found: KnownUpstream, context: Any) -> KnownUpstream:
+    """Return the server as the caller of ``context`` uses it. Ask for a missing connection.
+
+    Raise ToolError if there is none, and UrlElicitationRequired for clients of 2025-11-25 that open pages.
+    """
+    if not found.user_connections:
+        return found
+    user = _user_of(found, context)
+    standing, account = await use.find(found.server.pk, user)
+    if account is None:
+        account = await _asked(found, user, standing, context)
+    return replace(found, server=replace(found.server, account=account))
+
+
+async def for_completion(found: KnownUpstream) -> KnownUpstream:
+    """Return the server as the caller of a completion uses it. Raise ToolError without a connection."""
+    if not found.user_connections:
+        return found
+    key = correlation.principal()
+    user, actor = caller_ids(key).user, actor_of(key)
+    account = (await use.find(found.server.pk, user))[1] if user and not actor else None
+    if account is None:
+        raise ToolError(f"The server {found.server.name} {_NEEDS[Standing.MISSING]}")
+    return replace(found, server=replace(found.server, account=account))
+
+
+def where(found: KnownUpstream) -> str:
+    """Return the sentence that says where the caller connects an account."""
+    page = page_of(found.server.pk)
+    return f"Connect the account at {page}." if page else "Connect the account on the page My connections."
+
+
+def page_of(pk: int) -> str:
+    """Return the address of the page of a server's connection, or "" if there is none."""
+    try:
+        path = reverse(_PAGE)
+    except NoReverseMatch:
+        return ""
+    base = origin()
+    return f"{base}{path}?server={pk}" if base else ""
+
+
+def _user_of(found: KnownUpstream, context: Any) -> Any:
+    principal, name = context.principal, found.server.name
+    if principal.user_id is None:
+        text = "uses the account of each user, and this client has not logged in as a user."
+        raise ToolError(f"The server {name} {text}")
+    if actor_of(principal.key):
+        # An administrator who runs a call as another user must not act in that user's name elsewhere.
+        raise ToolError(f"The server {name} uses the account of each user: only that user can call it.")
+    return principal.user_id
+
+
+async def _asked(found: KnownUpstream, user: Any, standing: Standing, context: Any) -> Account:
+    """Ask the user to open the page, and return the account. Raise ToolError without one."""
+    name, page = found.server.name, page_of(found.server.pk)
+    needs = f"The server {name} {_NEEDS[standing]}"
+    number = f"connect-{found.server.pk}"
+    # Links to http pages are not sent as questions (ELI-10): on loopback, the text has the address.
+    if not page.startswith("https://") or not context.client.can("elicitation_url"):
+        raise ToolError(f"{needs} {where(found)}")
+    if context.protocol_version == V2025_11_25:
+        asked = {"mode": "url", "url": page, "message": needs, "elicitationId": number}
+        raise UrlElicitationRequired(f"{needs} {where(found)}", data={"elicitations": [asked]})
+    if not is_modern(context.protocol_version):
+        raise ToolError(f"{needs} {where(found)}")
+    answer = await context.aelicit_url(needs, page, number, key="upstream-account")
+    if answer.action == "accept":
+        until = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < until:
+            _, account = await use.find(found.server.pk, user)
+            if account is not None:
+                return account
+            context.raise_if_cancelled()
+            await asyncio.sleep(_POLL_SECONDS)
+    raise ToolError(f"{needs} {where(found)}")

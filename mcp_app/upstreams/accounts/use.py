@@ -1,0 +1,260 @@
+"""The use of users' accounts by requests: secrets, renewal of tokens, and refused tokens.
+
+Each process keeps an opened account for a few seconds. Tokens are renewed by one request at a time, over all
+processes: authorization servers end a login whose refresh token is used twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from django.db.models import Q
+
+from mcp_app.database import clock
+from mcp_app.database.queries import aquery, later
+from mcp_app.egress import Secrets
+from mcp_app.models import UpstreamClient, UserConnection, audit
+from mcp_app.upstreams.accounts import tokens as requests
+from mcp_app.upstreams.accounts.reach import SECONDS, covers
+from mcp_app.upstreams.accounts.tokens import Tokens, TokensFailed
+from mcp_app.upstreams.server import Account
+
+# An ended connection is used no longer than this by other processes.
+KEPT_SECONDS: Final = 5.0
+USE_RECORDED_SECONDS: Final = 60.0
+# A token that is refused so soon after it was issued is not renewed: the server refuses the next one too.
+YOUNG_SECONDS: Final = 30.0
+LEASE_SECONDS: Final = SECONDS + 2.0
+_POLL_SECONDS: Final = 0.1
+_MAX_KEPT: Final = 10_000
+_UNREADABLE: Final = "The stored tokens cannot be read."
+_EXPIRED: Final = "The connection has expired."
+_REFUSED: Final = "The server refused the connection (401)."
+
+
+class Standing(StrEnum):
+    """The states of a user's account at a server."""
+
+    CONNECTED = "connected"
+    MISSING = "missing"
+    ATTENTION = "attention"
+
+
+class AccountRefused(Exception):
+    """An account that cannot be used for a request. The text may be shown to the caller of a tool."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Opened:
+    row: UserConnection
+    tokens: Tokens
+    read_at: float
+
+
+_opened: dict[tuple[int, str], _Opened] = {}
+_used_at: dict[int, float] = {}
+_renewing: dict[tuple[Any, int], asyncio.Task[None]] = {}
+
+
+async def find(server: int, user: Any) -> tuple[Standing, Account | None]:
+    """Return the state of a user's account at a server, and the account if requests can use it."""
+    opened = await _kept(server, str(user))
+    if opened is None:
+        return await aquery(_standing, server, user), None
+    return Standing.CONNECTED, Account(str(user), opened.row.key)
+
+
+async def secrets_for(server: int, account: Account) -> Secrets:
+    """Return the secret parts of a request in the name of an account. Raises AccountRefused."""
+    opened = await _of(server, account)
+    until = opened.tokens.expires_at
+    if until is not None and until <= clock.timestamp():
+        if not opened.tokens.refresh:
+            raise AccountRefused(_EXPIRED)
+        await _renewed(opened)
+        opened = await _of(server, account)
+    _record_use(opened.row.pk)
+    return Secrets(
+        headers=(("Authorization", f"Bearer {opened.tokens.access}"),),
+        key=f"account:{opened.row.pk}:{opened.row.key}",
+    )
+
+
+async def refused(server: int, account: Account, used: Secrets, status: int) -> bool:
+    """Return True if another attempt gets another token, after a server refused ``used``.
+
+    An account whose token cannot be renewed needs attention.
+    """
+    if status != 401:
+        return False
+    drop(server, account.user)
+    try:
+        opened = await _of(server, account)
+        if used.headers != (("Authorization", f"Bearer {opened.tokens.access}"),):
+            return True
+        if not opened.tokens.refresh:
+            await aquery(_fail, opened.row, _REFUSED)
+            return False
+        if clock.timestamp() - opened.row.renewed_at.timestamp() < YOUNG_SECONDS:
+            return False
+        await _renewed(opened)
+    except AccountRefused:
+        return False
+    finally:
+        drop(server, account.user)
+    return True
+
+
+def drop(server: int, user: Any) -> None:
+    """Forget what this process keeps of an account."""
+    _opened.pop((server, str(user)), None)
+
+
+def standing_of(row: UserConnection) -> Standing:
+    """Return the state of a stored connection."""
+    is_over = row.expires_at is not None and row.expires_at <= clock.utcnow() and not row.can_renew
+    return Standing.ATTENTION if row.problem or is_over or not row.sealed else Standing.CONNECTED
+
+
+def store(row: UserConnection, tokens: Tokens) -> None:
+    """Put new tokens into a row, which the caller saves."""
+    row.sealed, row.scope = requests.sealed(tokens, row), tokens.scope
+    row.can_renew, row.problem, row.renewing_until = bool(tokens.refresh), "", None
+    row.renewed_at = clock.utcnow()
+    row.expires_at = None if tokens.expires_at is None else datetime.fromtimestamp(tokens.expires_at, UTC)
+
+
+def _standing(server: int, user: Any) -> Standing:
+    row = _rows().filter(upstream_id=server, user_id=user).first()
+    return Standing.MISSING if row is None else standing_of(row)
+
+
+async def _of(server: int, account: Account) -> _Opened:
+    """Return the account of a call. Raise AccountRefused if it has ended, or was connected again since."""
+    opened = await _kept(server, account.user)
+    if opened is None or opened.row.key != account.key:
+        raise AccountRefused("The connection has ended.")
+    return opened
+
+
+async def _kept(server: int, user: str) -> _Opened | None:
+    found = _opened.get((server, user))
+    if found is None or time.monotonic() - found.read_at > KEPT_SECONDS:
+        found = await aquery(_read, server, user)
+        if found is None:
+            _opened.pop((server, user), None)
+            return None
+        while len(_opened) >= _MAX_KEPT:
+            del _opened[next(iter(_opened))]
+        _opened[server, user] = found
+    return found
+
+
+def _rows() -> Any:
+    return UserConnection.objects.select_related("client", "client__upstream").filter(user__is_active=True)
+
+
+def _read(server: int, user: str) -> _Opened | None:
+    row = _rows().filter(upstream_id=server, user_id=user).first()
+    if row is None or standing_of(row) != Standing.CONNECTED:
+        return None
+    tokens = requests.opened(row)
+    # The address of a server can change while it has no entries. Tokens for the old address stay unused.
+    if tokens is None or not covers(row.resource, row.client.upstream.url):
+        _fail(row, _UNREADABLE)
+        return None
+    return _Opened(row, tokens, time.monotonic())
+
+
+async def _renewed(opened: _Opened) -> None:
+    """Renew the tokens of an account once, for all requests that wait for them. Raise AccountRefused."""
+    key = (asyncio.get_running_loop(), opened.row.pk)
+    task = _renewing.get(key)
+    if task is None:
+        task = _renewing[key] = asyncio.create_task(_renew(opened.row.pk, opened.row.sealed))
+        task.add_done_callback(lambda _: _renewing.pop(key, None))
+    # A cancelled request does not cancel the renewal for the others.
+    try:
+        await asyncio.shield(task)
+    finally:
+        drop(opened.row.upstream_id, opened.row.user_id)
+
+
+async def _renew(pk: int, sealed: str) -> None:
+    until = time.monotonic() + LEASE_SECONDS + 1.0
+    while True:
+        row = await aquery(lambda: _rows().filter(pk=pk).first())
+        if row is None:
+            raise AccountRefused("The connection has ended.")
+        if row.problem:
+            raise AccountRefused(row.problem)
+        if row.sealed != sealed:
+            return  # Another process has renewed them.
+        if await aquery(_lease, row):
+            break
+        if time.monotonic() > until:
+            raise AccountRefused("Another process waits for the authorization server.")
+        await asyncio.sleep(_POLL_SECONDS)
+    tokens = requests.opened(row)
+    if tokens is None:
+        await aquery(_fail, row, _UNREADABLE)
+        raise AccountRefused(_UNREADABLE)
+    form = (("grant_type", "refresh_token"), ("refresh_token", tokens.refresh), ("resource", row.resource))
+    try:
+        granted = await requests.requested(row.client, form, before=tokens)
+    except TokensFailed as failed:
+        text = f"The connection could not be renewed. {failed}"
+        await aquery(_fail if failed.is_final else _release, row, text)
+        raise AccountRefused(text) from None
+    await aquery(_write, row, granted)
+
+
+def _lease(row: UserConnection) -> bool:
+    """Take the right to renew the tokens in a row. Return False if another has it, or the row changed."""
+    free = Q(renewing_until=None) | Q(renewing_until__lt=clock.now())
+    rows = UserConnection.objects.filter(free, pk=row.pk, sealed=row.sealed, problem="")
+    return bool(rows.update(renewing_until=clock.now(LEASE_SECONDS)))
+
+
+def _release(row: UserConnection, text: str) -> None:
+    UserConnection.objects.filter(pk=row.pk, sealed=row.sealed).update(renewing_until=None)
+
+
+def _write(row: UserConnection, tokens: Tokens) -> None:
+    before = row.sealed
+    store(row, tokens)
+    names = ("sealed", "scope", "can_renew", "problem", "renewing_until", "renewed_at", "expires_at")
+    values = {name: getattr(row, name) for name in names}
+    # A connection that was ended or made again meanwhile is not changed.
+    UserConnection.objects.filter(pk=row.pk, sealed=before).update(**values)
+    UpstreamClient.objects.filter(pk=row.client_id).update(used_at=clock.now())
+
+
+def _fail(row: UserConnection, text: str) -> None:
+    """Record that the user has to connect again. The tokens are of no use and are deleted."""
+    rows = UserConnection.objects.filter(pk=row.pk, sealed=row.sealed, problem="")
+    if rows.update(problem=text[:300], sealed="", can_renew=False, renewing_until=None):
+        detail = {"user": str(row.user_id), "reason": text[:300]}
+        server = row.client.upstream.name
+        audit(
+            actor=None, action="upstream.connection_failed", object_kind="upstream", object_key=server,
+            detail=detail,
+        )  # fmt: skip
+
+
+def _record_use(pk: int) -> None:
+    now = time.monotonic()
+    if now - _used_at.get(pk, -USE_RECORDED_SECONDS) >= USE_RECORDED_SECONDS:
+        while len(_used_at) >= _MAX_KEPT:
+            del _used_at[next(iter(_used_at))]
+        _used_at[pk] = now
+        later(_write_use, pk)
+
+
+def _write_use(pk: int) -> None:
+    UserConnection.objects.filter(pk=pk).update(last_used_at=clock.now())

@@ -1,0 +1,1 @@
+"""Connections of users to upstream servers."""

@@ -1,0 +1,578 @@
+"""Logins at a server whose answers the test chooses: discovery, attacks on the redirect, tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from django.test import Client as Browser
+from django.test import override_settings
+
+from mcp_app.catalogue.upstreams import importing, refreshing, storing
+from mcp_app.connections import login
+from mcp_app.connections.discovery import parameters_of
+from mcp_app.credentials import services as credentials
+from mcp_app.database import clock
+from mcp_app.models import AuditEvent, Upstream, UpstreamClient, UserConnection
+from mcp_app.protocol.client.faults import UpstreamFault
+from mcp_app.testing import call_tool
+from mcp_app.upstreams import health
+from mcp_app.upstreams.accounts import use
+from mcp_app.upstreams.accounts.reach import covers, policy_for
+from mcp_app.upstreams.accounts.tokens import opened
+from tests.integration.connections.conftest import HERE
+from tests.servers.login_server import LoginServer, login_server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def site() -> Iterator[LoginServer]:
+    with login_server() as found:
+        yield found
+
+
+@pytest.fixture
+def crm(site: LoginServer) -> Upstream:
+    return storing.save_upstream(actor=None, name="crm", url=site.url, era="legacy", user_connections=True)
+
+
+@pytest.fixture
+def ada(django_user_model: Any) -> Any:
+    return django_user_model.objects.create_superuser("ada", password="x")
+
+
+@pytest.fixture
+def bob(django_user_model: Any) -> Any:
+    return django_user_model.objects.create_superuser("bob", password="x")
+
+
+def browser_of(user: Any, **options: Any) -> Browser:
+    browser = Browser(**options)
+    browser.force_login(user)
+    return browser
+
+
+def begin(browser: Browser, crm: Upstream) -> dict[str, str]:
+    """Press "Connect", and return the parameters of the authorization request."""
+    page = browser.post(f"/connections/{crm.pk}/connect/")
+    assert page.status_code == 200, page.context["reason"]
+    return {name: values[-1] for name, values in parse_qs(urlsplit(page.context["url"]).query).items()}
+
+
+def back(browser: Browser, crm: Upstream, **response: str) -> Any:
+    return browser.get(f"/connections/{crm.pk}/callback?{urlencode(response)}")
+
+
+def connect(user: Any, crm: Upstream, site: LoginServer, account: str = "") -> UserConnection:
+    browser = browser_of(user)
+    asked = begin(browser, crm)
+    code = site.code(account or user.username)
+    answer = back(browser, crm, state=asked["state"], code=code, iss=site.origin)
+    assert answer.status_code == 302, answer.context["reason"]
+    return UserConnection.objects.get(user=user, upstream=crm)
+
+
+def publish(crm: Upstream, actor: Any) -> None:
+    refreshing.refresh(upstream=crm, actor=actor)
+    crm.refresh_from_db()
+    done = importing.import_items(upstream=crm, keys=["whoami"], actor=None, publish=True)
+    assert done.skipped == {}
+
+
+def whoami(user: Any) -> str:
+    return str(call_tool("crm_whoami", stored=True, user=user)["content"][0]["text"])
+
+
+# The authorization request.
+
+
+@pytest.mark.requirement("INT-73")
+def test_authorization_request_has_pkce_state_and_resource(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    asked = begin(browser_of(ada), crm)
+    assert asked["response_type"] == "code"
+    assert asked["code_challenge_method"] == "S256"
+    assert len(asked["code_challenge"]) == 43
+    assert asked["resource"] == site.url
+    assert asked["scope"] == "read write"
+    assert asked["brand"] == "x"
+    assert asked["redirect_uri"] == f"{HERE}/connections/{crm.pk}/callback"
+    assert asked["client_id"] == "client-1"
+
+
+def test_client_is_registered_once_for_all_users(
+    crm: Upstream, ada: Any, bob: Any, site: LoginServer
+) -> None:
+    assert [begin(browser_of(user), crm)["client_id"] for user in (ada, bob)] == ["client-1"] * 2
+    (said,) = site.registered
+    assert said["redirect_uris"] == [f"{HERE}/connections/{crm.pk}/callback"]
+    assert said["token_endpoint_auth_method"] == "none"
+
+
+def test_unused_registration_is_renewed(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    begin(browser_of(ada), crm)
+    UpstreamClient.objects.update(created_at=clock.now(-7_200))
+    assert begin(browser_of(ada), crm)["client_id"] == "client-2"
+
+
+def test_document_is_the_client_where_the_server_takes_documents(
+    crm: Upstream, ada: Any, site: LoginServer, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "PUBLIC_URL": "https://here.example"}
+    site.metadata = {"client_id_metadata_document_supported": True}
+    asked = begin(browser_of(ada), crm)
+    place = f"https://here.example/connections/{crm.pk}/client.json"
+    assert (asked["client_id"], site.registered) == (place, [])
+    document = Browser().get(urlsplit(place).path).json()
+    assert document["client_id"] == place
+    assert document["redirect_uris"] == [asked["redirect_uri"]]
+    assert document["token_endpoint_auth_method"] == "none"
+
+
+def test_document_is_not_served_without_https() -> None:
+    assert Browser().get("/connections/7/client.json").status_code == 404
+
+
+def test_entered_client_authenticates_with_its_secret(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    secret = {"client_id": "ours", "client_secret": "s3cret-of-the-client"}
+    credentials.save_credential(
+        actor=None, name="app", kind="oauth_client", origins=[site.origin], scopes="crm:read", secret=secret
+    )
+    storing.save_upstream(actor=None, upstream=crm, oauth_client="app")
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    assert (asked["client_id"], asked["scope"], site.registered) == ("ours", "crm:read", [])
+    assert back(browser, crm, state=asked["state"], code=site.code("ada"), iss=site.origin).status_code == 302
+    assert site.authorizations[-1].startswith("Basic ")
+    assert "client_secret" not in site.forms_at("/token")[-1]
+
+
+def test_entered_client_is_sent_to_its_servers_only(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    secret = {"client_id": "ours", "client_secret": "s3cret-of-the-client"}
+    credentials.save_credential(
+        actor=None, name="app", kind="oauth_client", origins=["https://other.example"], secret=secret
+    )
+    storing.save_upstream(actor=None, upstream=crm, oauth_client="app")
+    page = browser_of(ada).post(f"/connections/{crm.pk}/connect/")
+    assert page.status_code == 400
+    assert "not bound" in page.context["reason"]
+    assert site.forms == []
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "issuer": {"issuer": "https://other.example"},
+    "issuer with a slash": {"issuer": "{origin}/"},
+    "no PKCE": {"code_challenge_methods_supported": None},
+    "plain PKCE": {"code_challenge_methods_supported": ["plain"]},
+    "script as endpoint": {"authorization_endpoint": "javascript:alert(1)"},
+    "endpoint without https": {"token_endpoint": "http://other.example/token"},
+    "no token endpoint": {"token_endpoint": None},
+    "no registration": {"registration_endpoint": None},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_metadata_ends_before_the_redirect(
+    crm: Upstream, ada: Any, site: LoginServer, name: str
+) -> None:
+    members = WRONG[name]
+    site.metadata = {
+        key: value.format(origin=site.origin) if isinstance(value, str) else value
+        for key, value in members.items()
+    }
+    assert browser_of(ada).post(f"/connections/{crm.pk}/connect/").status_code == 400
+    assert UpstreamClient.objects.count() == 0
+
+
+@pytest.mark.parametrize("resource", ["https://other.example/mcp", "{origin}/mcp/other", "{origin}/mc", 7])
+def test_description_of_another_resource_is_refused(
+    crm: Upstream, ada: Any, site: LoginServer, resource: Any
+) -> None:
+    said = resource.format(origin=site.origin) if isinstance(resource, str) else resource
+    site.resource = {"resource": said}
+    assert browser_of(ada).post(f"/connections/{crm.pk}/connect/").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("resource", "is_covered"),
+    [
+        ("https://a.example", True),
+        ("https://a.example/", True),
+        ("https://A.example:443/x", True),
+        ("https://a.example/x/mcp", True),
+        ("https://a.example/x/mc", False),
+        ("https://a.example/x/mcp/y", False),
+        ("http://a.example/x/mcp", False),
+        ("https://a.example.evil/x/mcp", False),
+    ],
+)
+def test_resource_covers_its_own_paths_only(resource: str, is_covered: bool) -> None:
+    assert covers(resource, "https://a.example/x/mcp") is is_covered
+
+
+def test_private_networks_are_not_reached_for_a_public_server(site: LoginServer) -> None:
+    public = "https://mcp.example.com/mcp"
+    assert policy_for("https://10.1.2.3/token", public).allow == frozenset()
+    assert policy_for("https://10.1.2.3/token", public, ["https://10.1.2.3"]).allow
+    assert policy_for("https://mcp.example.com/token", public).allow
+    assert policy_for(f"{site.origin}/token", site.url).allow
+
+
+def test_challenge_parameters_are_read_in_every_spelling() -> None:
+    header = 'Basic realm="x, y", Bearer Resource_Metadata="https://a/b\\"c", scope = "a b", error=invalid'
+    found = parameters_of(header)
+    assert found["resource_metadata"] == 'https://a/b"c'
+    assert (found["scope"], found["error"]) == ("a b", "invalid")
+
+
+# The response.
+
+
+def test_state_is_valid_once(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    response = {"state": asked["state"], "code": site.code("ada"), "iss": site.origin}
+    assert back(browser, crm, **response).status_code == 302
+    again = back(browser, crm, **response)
+    assert (again.status_code, again.context["reason"]) == (400, login.UNKNOWN)
+    assert len(site.forms_at("/token")) == 1
+
+
+@pytest.mark.requirement("INT-73")
+def test_response_in_another_browser_is_refused(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    asked = begin(browser_of(ada), crm)
+    answer = back(browser_of(ada), crm, state=asked["state"], code=site.code("mallory"), iss=site.origin)
+    assert answer.context["reason"] == login.UNKNOWN
+    assert (site.forms, UserConnection.objects.count()) == ([], 0)
+
+
+@pytest.mark.requirement("INT-73")
+def test_response_for_another_user_is_refused(crm: Upstream, ada: Any, bob: Any, site: LoginServer) -> None:
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    pending = browser.session[login.PENDING]
+    browser.force_login(bob)
+    session = browser.session
+    session[login.PENDING] = pending
+    session.save()
+    answer = back(browser, crm, state=asked["state"], code=site.code("ada"), iss=site.origin)
+    assert answer.context["reason"] == login.UNKNOWN
+    assert site.forms == []
+
+
+def test_response_at_the_address_of_another_server_is_refused(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    other = storing.save_upstream(actor=None, name="other", url=f"{site.origin}/x", user_connections=True)
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    answer = back(browser, other, state=asked["state"], code=site.code("ada"), iss=site.origin)
+    assert answer.context["reason"] == login.UNKNOWN
+    assert site.forms == []
+
+
+@pytest.mark.requirement("INT-73")
+@pytest.mark.parametrize("issuer", ["https://evil.example", "{origin}/", "", None])
+@pytest.mark.parametrize("error", [True, False])
+def test_response_of_another_issuer_is_refused(
+    crm: Upstream, ada: Any, site: LoginServer, issuer: str | None, error: bool
+) -> None:
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    response = {"state": asked["state"], **({"error": "access_denied"} if error else {"code": "code-ada"})}
+    if issuer is not None:
+        response["iss"] = issuer.format(origin=site.origin)
+    assert back(browser, crm, **response).context["reason"] == login.MIXED_UP
+    assert site.forms == []
+
+
+def test_response_without_issuer_is_accepted_where_none_is_announced(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    site.metadata = {"authorization_response_iss_parameter_supported": None}
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    assert back(browser, crm, state=asked["state"], code=site.code("ada")).status_code == 302
+
+
+def test_late_response_is_refused(
+    crm: Upstream, ada: Any, site: LoginServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login, "PENDING_SECONDS", -1.0)
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    answer = back(browser, crm, state=asked["state"], code=site.code("ada"), iss=site.origin)
+    assert answer.context["reason"] == login.UNKNOWN
+
+
+def test_repeated_parameters_are_not_read(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    query = urlencode([("state", asked["state"]), ("code", "a"), ("code", "b"), ("iss", site.origin)])
+    assert browser.get(f"/connections/{crm.pk}/callback?{query}").status_code == 400
+    assert site.forms == []
+
+
+def test_verifier_and_resource_are_sent_with_the_code(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    connect(ada, crm, site)
+    (form,) = site.forms_at("/token")
+    assert form["resource"] == site.url
+    assert len(form["code_verifier"]) >= 43
+    assert form["redirect_uri"] == f"{HERE}/connections/{crm.pk}/callback"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (400, {"error": "invalid_grant"}),
+        (200, {"access_token": "a" * 30, "token_type": "DPoP"}),
+        (200, {"token_type": "Bearer"}),
+        (200, {"access_token": "with a blank", "token_type": "Bearer"}),
+        (200, ["a"]),
+        (302, {}),
+    ],
+)
+def test_unusable_token_answer_connects_nothing(
+    crm: Upstream, ada: Any, site: LoginServer, answer: tuple[int, Any]
+) -> None:
+    site.answers["/token"] = answer
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    assert back(browser, crm, state=asked["state"], code="x", iss=site.origin).status_code == 400
+    assert UserConnection.objects.count() == 0
+
+
+def test_unknown_client_is_registered_again(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    site.answers["/token"] = (401, {"error": "invalid_client"})
+    browser = browser_of(ada)
+    asked = begin(browser, crm)
+    back(browser, crm, state=asked["state"], code="x", iss=site.origin)
+    assert begin(browser, crm)["client_id"] == "client-2"
+
+
+# Who may connect.
+
+
+def test_connecting_and_disconnecting_need_a_form_of_this_site(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    row = connect(ada, crm, site)
+    browser = browser_of(ada, enforce_csrf_checks=True)
+    for path in ("connect", "end"):
+        assert browser.post(f"/connections/{crm.pk}/{path}/").status_code == 403
+        assert browser.get(f"/connections/{crm.pk}/{path}/").status_code == 405
+    assert UserConnection.objects.filter(pk=row.pk).exists()
+
+
+def test_visitor_without_login_is_sent_to_the_login_page(crm: Upstream) -> None:
+    for path in ("", f"{crm.pk}/callback?state=x"):
+        answer = Browser().get(f"/connections/{path}")
+        assert answer.status_code == 302
+        assert "login" in answer["Location"]
+
+
+def test_user_without_an_entry_of_the_server_cannot_connect(
+    crm: Upstream, ada: Any, site: LoginServer, django_user_model: Any
+) -> None:
+    carl = browser_of(django_user_model.objects.create_user("carl"))
+    assert carl.post(f"/connections/{crm.pk}/connect/").status_code == 404
+    connect(ada, crm, site)
+    publish(crm, ada)
+    assert carl.post(f"/connections/{crm.pk}/connect/").status_code == 200
+
+
+def test_user_cannot_end_the_connection_of_another(
+    crm: Upstream, ada: Any, bob: Any, site: LoginServer
+) -> None:
+    connect(ada, crm, site)
+    browser_of(bob).post(f"/connections/{crm.pk}/end/")
+    assert UserConnection.objects.get().user == ada
+
+
+# Use.
+
+
+@pytest.mark.requirement("INT-62")
+def test_users_never_share_an_account(crm: Upstream, ada: Any, bob: Any, site: LoginServer) -> None:
+    storing.save_upstream(actor=None, upstream=crm, isolation="shared")
+    connect(ada, crm, site)
+    connect(bob, crm, site)
+    publish(crm, ada)
+    assert [whoami(user) for user in (ada, bob, ada)] == ["ada", "bob", "ada"]
+
+
+def test_call_uses_the_new_account_after_another_login(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    connect(ada, crm, site)
+    publish(crm, ada)
+    assert whoami(ada) == "ada"
+    connect(ada, crm, site, "work-account")
+    assert whoami(ada) == "work-account"
+
+
+def test_caller_without_a_user_has_no_account(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    connect(ada, crm, site)
+    publish(crm, ada)
+    assert "not logged in as a user" in whoami(None)
+
+
+def test_tokens_of_another_user_or_server_are_not_used(
+    crm: Upstream, ada: Any, bob: Any, site: LoginServer
+) -> None:
+    connect(ada, crm, site)
+    publish(crm, ada)
+    row = connect(bob, crm, site)
+    row.sealed = UserConnection.objects.get(user=ada).sealed
+    row.save()
+    use.drop(crm.pk, bob.pk)
+    assert "connection" in whoami(bob)
+    assert site.accounts.keys() == {"access-token-ada-1", "access-token-bob-2"}
+
+
+def expire(row: UserConnection) -> None:
+    """Let the access token of a connection expire."""
+    row.refresh_from_db()
+    row = UserConnection.objects.select_related("client").get(pk=row.pk)
+    tokens = opened(row)
+    assert tokens is not None
+    use.store(row, replace(tokens, expires_at=clock.timestamp() - 1))
+    row.save()
+    use.drop(row.upstream_id, row.user_id)
+
+
+@pytest.mark.requirement("INT-72")
+def test_expired_token_is_renewed_once_for_many_calls(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    row = connect(ada, crm, site)
+    publish(crm, ada)
+    expire(row)
+    account = asyncio.run(_many(crm.pk, ada.pk))
+    assert account == {"access-token-ada-2"}
+    form = site.forms_at("/token")[-1]
+    assert (form["grant_type"], form["resource"]) == ("refresh_token", site.url)
+    assert len(site.forms_at("/token")) == 2
+
+
+async def _many(server: int, user: int) -> set[str]:
+    _, account = await use.find(server, user)
+    assert account is not None
+    found = await asyncio.gather(*(use.secrets_for(server, account) for _ in range(10)))
+    return {own.headers[0][1].removeprefix("Bearer ") for own in found}
+
+
+def test_renewal_waits_for_that_of_another_process(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    row = connect(ada, crm, site)
+    expire(row)
+    UserConnection.objects.update(renewing_until=clock.now(0.5))
+    assert asyncio.run(_many(crm.pk, ada.pk)) == {"access-token-ada-2"}
+    assert len(site.forms_at("/token")) == 2
+
+
+def test_refused_renewal_needs_attention_and_is_no_outage(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    row = connect(ada, crm, site)
+    publish(crm, ada)
+    site.refresh.clear()
+    expire(row)
+    assert "invalid_grant" in whoami(ada)
+    row.refresh_from_db()
+    assert (row.sealed, row.can_renew) == ("", False)
+    assert health.of(crm.pk).state != "refused"
+    page = browser_of(ada).get("/connections/")
+    assert page.context["rows"][0]["state"] == "attention"
+    assert AuditEvent.objects.filter(action="upstream.connection_failed").count() == 1
+    before = len(site.forms)
+    assert "cannot use the connection" in whoami(ada)
+    assert len(site.forms) == before
+
+
+def test_unavailable_authorization_server_keeps_the_connection(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    row = connect(ada, crm, site)
+    publish(crm, ada)
+    expire(row)
+    site.answers["/token"] = (503, {"error": "invalid_grant"})
+    assert "could not be renewed" in whoami(ada)
+    site.answers.clear()
+    assert whoami(ada) == "ada"
+
+
+def test_refused_token_is_renewed_during_the_call(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    row = connect(ada, crm, site)
+    publish(crm, ada)
+    site.accounts.clear()
+    UserConnection.objects.filter(pk=row.pk).update(renewed_at=clock.now(-60))
+    use.drop(crm.pk, ada.pk)
+    assert whoami(ada) == "ada"
+    assert len(site.forms_at("/token")) == 2
+
+
+def test_server_that_refuses_new_tokens_causes_no_more_renewals(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    connect(ada, crm, site)
+    publish(crm, ada)
+    site.accounts.clear()
+    assert "refused the credential" in whoami(ada)
+    assert len(site.forms_at("/token")) == 1
+
+
+@pytest.mark.requirement("INT-72")
+def test_disconnected_account_is_revoked_and_not_used(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    connect(ada, crm, site)
+    publish(crm, ada)
+    answer = browser_of(ada).post(f"/connections/{crm.pk}/end/", follow=True)
+    assert answer.context["done"]
+    assert site.forms_at("/revoke") == [
+        {"token": "refresh-token-ada-1", "token_type_hint": "refresh_token", "client_id": "client-1"}
+    ]
+    assert "needs a connection" in whoami(ada)
+
+
+def test_connection_ends_without_the_authorization_server(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    connect(ada, crm, site)
+    site.answers["/revoke"] = (503, {})
+    browser_of(ada).post(f"/connections/{crm.pk}/end/")
+    assert UserConnection.objects.count() == 0
+
+
+def test_inactive_user_has_no_account(crm: Upstream, ada: Any, bob: Any, site: LoginServer) -> None:
+    connect(bob, crm, site)
+    bob.is_active = False
+    bob.save()
+    use.drop(crm.pk, bob.pk)
+    assert asyncio.run(use.find(crm.pk, bob.pk))[1] is None
+
+
+@pytest.mark.requirement("INT-72")
+def test_secrets_appear_in_no_page_row_or_audit_event(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    row = connect(ada, crm, site)
+    publish(crm, ada)
+    shown = browser_of(ada).get("/connections/").content.decode()
+    shown += "".join(str(values) for values in UserConnection.objects.values())
+    shown += "".join(str(values) for values in AuditEvent.objects.values())
+    assert row.pk
+    assert "access-token-ada" not in shown
+    assert "refresh-token-ada" not in shown
+    assert "code-ada" not in shown
+
+
+def test_lists_are_read_with_the_account_of_the_administrator(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    for actor in (None, ada):
+        with pytest.raises(UpstreamFault, match="needs a connection"):
+            refreshing.refresh(upstream=crm, actor=actor)
+    assert refreshing.refresh_due() == {}
+    assert health.of(crm.pk).state == "unknown"
+    connect(ada, crm, site)
+    assert refreshing.refresh(upstream=crm, actor=ada).items["tools"] == 1
+
+
+@override_settings(LOGIN_URL="/login-of-the-project/")
+def test_login_page_of_the_project_is_used(crm: Upstream) -> None:
+    assert Browser().get("/connections/")["Location"].startswith("/login-of-the-project/")
