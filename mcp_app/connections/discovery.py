@@ -19,6 +19,7 @@ from mcp_app.egress import EgressError, Request, exchange
 from mcp_app.protocol.client import outgoing
 from mcp_app.protocol.client.outgoing import Identity
 from mcp_app.upstreams.accounts.reach import covers, objection_to, policy_for
+from mcp_app.upstreams.accounts.tokens import SCOPE
 
 ALL_SECONDS: Final = 20.0
 MAX_SERVERS: Final = 5
@@ -27,8 +28,8 @@ _OAUTH: Final = "/.well-known/oauth-authorization-server"
 _OPENID: Final = "/.well-known/openid-configuration"
 # A parameter of a challenge. Values without quotes end at a comma or blank (RFC 9110 section 11.4).
 _PARAMETER: Final = re.compile(r'([A-Za-z_]{1,40})\s*=\s*(?:"((?:[^"\\]|\\.){0,2000})"|([^\s",]{1,2000}))')
-_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 _MAX_SCOPES: Final = 50
+_MAX_ISSUER: Final = 500
 
 
 class LoginRefused(Exception):
@@ -93,7 +94,8 @@ def _read_resource(found: Mapping[str, Any], url: str, asked: str) -> Resource:
     resource = found.get("resource")
     if not isinstance(resource, str) or len(resource) > 2_000 or not covers(resource, url):
         raise LoginRefused("The server describes the login of another address.")
-    issuers = [each for each in _texts(found.get("authorization_servers")) if not objection_to(each)]
+    named = [each for each in _texts(found.get("authorization_servers")) if len(each) <= _MAX_ISSUER]
+    issuers = [each for each in named if not objection_to(each)]
     if not issuers:
         raise LoginRefused("The server names no authorization server that can be used.")
     scopes = _words(asked) or _words(" ".join(_texts(found.get("scopes_supported"))))
@@ -191,5 +193,5 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _words(value: str) -> tuple[str, ...]:
-    words = dict.fromkeys(word for word in value.split(" ") if _SCOPE.fullmatch(word))
+    words = dict.fromkeys(word for word in value.split(" ") if SCOPE.fullmatch(word))
     return tuple(words)[:_MAX_SCOPES]

@@ -26,6 +26,7 @@ from mcp_app.connections.registration import addresses_of, client_for, stored_cl
 from mcp_app.database import clock
 from mcp_app.models import Credential, Upstream, UpstreamClient, UserConnection
 from mcp_app.sealing import Unsealed, key_ring
+from mcp_app.streams.blocking import shared_values
 from mcp_app.upstreams.accounts import tokens, use
 from mcp_app.upstreams.accounts.reach import covers
 from mcp_app.upstreams.accounts.tokens import Tokens, TokensFailed
@@ -33,6 +34,7 @@ from mcp_app.upstreams.accounts.tokens import Tokens, TokensFailed
 PENDING: Final = "mcp_connecting"
 PENDING_SECONDS: Final = 600.0
 MAX_PENDING: Final = 5
+LEASE_SECONDS: Final = 45.0
 MAX_PARAMETER: Final = 4_096
 OFFLINE: Final = "offline_access"
 UNKNOWN: Final = "This login has expired, is already complete, or began in another browser. Connect again."
@@ -63,7 +65,20 @@ class _Pending:
 
 
 def begin(*, upstream: Upstream, user: Any, session: Any, host: str = "") -> Begun:
-    """Begin a login, and store its state in the session. Raise LoginRefused."""
+    """Begin a login, and store its state in the session. Raise LoginRefused.
+
+    A user begins one login at a time, because each waits for other servers.
+    """
+    lock, holder = f"user-connecting/{user.pk}", secrets.token_hex(8)
+    if not shared_values.acquire(lock, holder, LEASE_SECONDS):
+        raise LoginRefused("Another login of yours is being prepared. Try again in a moment.")
+    try:
+        return _begun(upstream, user, session, host)
+    finally:
+        shared_values.release(lock, holder)
+
+
+def _begun(upstream: Upstream, user: Any, session: Any, host: str) -> Begun:
     addresses = addresses_of(upstream.pk, host)
     entered = _entered(upstream)
     trusted = entered.origins if entered is not None else []

@@ -117,6 +117,8 @@ async def _entered(upstream: Upstream, authority: Authority, addresses: Addresse
         client_id, secret = await oauth_client(name, authority.token_endpoint)
     except CredentialRefused as refused:
         raise LoginRefused(str(refused)) from None
+    if len(client_id) > _MAX_ID:
+        raise LoginRefused(f"The client id of the credential {name!r} is too long.")
     method = "none"
     if secret:
         is_basic = "client_secret_basic" in authority.auth_methods

@@ -203,7 +203,7 @@ async def _secrets(server: UpstreamServer, until: float) -> Secrets:
     try:
         async with asyncio.timeout(max(until - time.monotonic(), 0.001)) as limit:
             if server.account is not None:
-                return await accounts.secrets_for(server.pk, server.account)
+                return await accounts.secrets_for(server.pk, server.account, server.url)
             return await credentials.secrets_for(server.credential, server.url)
     except (credentials.CredentialRefused, accounts.AccountRefused) as refused:
         raise UpstreamFault(Kind.LOGIN, f"cannot be used. {refused}", sent=False) from None

@@ -97,6 +97,7 @@ print(json.dumps({
         "toolset-add": "/admin/mcp_app/toolset/add/",
         "toolset-tokens": "/admin/mcp_app/toolset/tokens/",
         "upstream-list": "/admin/mcp_app/upstream/",
+        "user-connections": "/admin/mcp_app/userconnection/",
         "upstream-add": "/admin/mcp_app/upstream/add/",
         "upstream-configuration": "/admin/mcp_app/upstream/configuration/",
         "identities": "/admin/mcp_app/externalidentity/",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tests.servers.web_api import WebApi, web_api
 from tests.unit.egress.sites import Heard, response
@@ -79,6 +79,14 @@ class LoginServer:
         }
         said = {**usual, **self.metadata}
         return _json({name: value for name, value in said.items() if value is not None})
+
+    def _authorize(self, heard: Heard) -> bytes:
+        """Return a page with a link that allows the access."""
+        asked = dict(parse_qsl(urlsplit(heard.line.split(" ")[1]).query))
+        back = urlencode({"state": asked["state"], "code": self.code("browser"), "iss": self.origin})
+        link = f'<a id="allow" href="{asked["redirect_uri"]}?{back.replace("&", "&amp;")}">Allow</a>'
+        page = f'<!doctype html><html lang="en"><title>Log in</title><main>{link}</main></html>'
+        return response(page.encode(), kind="text/html")
 
     def _register(self, heard: Heard) -> bytes:
         self.registered.append(json.loads(heard.body))

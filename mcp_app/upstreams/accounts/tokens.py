@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,6 +31,7 @@ _FINAL: Final = frozenset(
 _SEALED_FOR: Final = "user-connection"
 _CLIENT_SEALED_FOR: Final = "upstream-client"
 MAX_SCOPE: Final = 2_000
+SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 
 
 class TokensFailed(Exception):
@@ -146,7 +148,8 @@ def _granted(answer: Mapping[str, Any], before: Tokens | None) -> Tokens:
         scope = before.scope if before is not None else ""
     stated = answer.get("expires_in")
     until = None if stated is None else clock.timestamp() + token_requests.lifetime(stated)
-    return Tokens(access, refresh, until, scope[:MAX_SCOPE])
+    words = [word for word in scope.split(" ") if SCOPE.fullmatch(word)]
+    return Tokens(access, refresh, until, " ".join(words)[:MAX_SCOPE])
 
 
 def _binding(row: UserConnection) -> list[str]:

@@ -69,9 +69,11 @@ async def find(server: int, user: Any) -> tuple[Standing, Account | None]:
     return Standing.CONNECTED, Account(str(user), opened.row.key)
 
 
-async def secrets_for(server: int, account: Account) -> Secrets:
-    """Return the secret parts of a request in the name of an account. Raises AccountRefused."""
+async def secrets_for(server: int, account: Account, url: str) -> Secrets:
+    """Return the secret parts of a request to ``url`` in the name of an account. Raises AccountRefused."""
     opened = await _of(server, account)
+    if not covers(opened.row.resource, url):
+        raise AccountRefused("The connection belongs to another address of the server.")
     until = opened.tokens.expires_at
     if until is not None and until <= clock.timestamp():
         if not opened.tokens.refresh:

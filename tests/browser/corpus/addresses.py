@@ -9,13 +9,14 @@ from typing import Any
 from django.urls import URLPattern, get_resolver
 
 # Addresses without a page of their own, by the reason.
-_NO_HANDS = "externalidentity|session|message|auditevent|call|approval|draft"
+_NO_HANDS = "externalidentity|session|message|auditevent|call|approval|draft|userconnection"
 NO_PAGE = {
     "a redirect": "None|admin:view_on_site|admin:logout|mcp_person",
     "served where people log in, with tests of their own": (
-        r"mcp_oauth:(apps|authorize|company_\w+|login|logout|second_factor_code)"
+        r"mcp_oauth:(apps|authorize|company_\w+|login|logout|second_factor_code)|mcp_connections"
+        "|mcp_connection_callback"
     ),
-    "answers programs": "mcp_oauth:(metadata|register|revoke|token)",
+    "answers programs": "mcp_oauth:(metadata|register|revoke|token)|mcp_connection_client",
     "the sign-in, which has a test of its own": "admin:login",
     "JSON or a script for pages": (
         r"admin:(autocomplete|jsi18n|mcp_app_\w+_(live|try_token|try_snippets|try_run))"
@@ -26,7 +27,7 @@ NO_PAGE = {
         r"admin:mcp_app_\w+_(switch|undo|accept|revoke|end|stop|retry|approve|refuse|publish|discard"
         r"|fetch|select|remove|refresh|reset|triage)"
         r"|admin:mcp_app_message_search_(delete|rename|share|undo)|admin:auth_user_second-factor"
-        r"|admin:mcp_oauth_(client_(enable|disable)|connection_end)"
+        r"|admin:mcp_oauth_(client_(enable|disable)|connection_end)|mcp_connection_(connect|end)"
     ),
     "a file": "admin:mcp_app_catalogue_export|mcp_server_json|mcp_console:download",
     "nobody may add by hand": (

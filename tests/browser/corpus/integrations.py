@@ -18,7 +18,17 @@ from mcp_app.catalogue.upstreams.entries import changed_columns, tools_of
 from mcp_app.catalogue.upstreams.importing import import_items
 from mcp_app.catalogue.upstreams.storing import packed
 from mcp_app.credentials.services import save_credential
-from mcp_app.models import ApiDocument, CatalogueChange, Credential, LimitRule, Tool, Toolset, Upstream
+from mcp_app.models import (
+    ApiDocument,
+    CatalogueChange,
+    Credential,
+    LimitRule,
+    Tool,
+    Toolset,
+    Upstream,
+    UpstreamClient,
+    UserConnection,
+)
 from tests.browser.corpus.planted import planted, planted_schema
 
 NAME = "corpus"
@@ -50,6 +60,7 @@ def keys() -> dict[str, Any]:
         "document": ApiDocument.objects.get(name=NAME).pk,
         "document_failed": ApiDocument.objects.get(name="failed").pk,
         "upstream_server": Upstream.objects.get(name=NAME).pk,
+        "user_connection": UserConnection.objects.get().pk,
         "limit": LimitRule.objects.get(name=NAME).pk,
         "toolset": Toolset.objects.get(slug=NAME).pk,
         "toolset_change": CatalogueChange.objects.filter(kind="toolset", key=NAME).earliest("id").pk,
@@ -114,6 +125,20 @@ def _documents(root: Any) -> None:
     )
 
 
+def _account(row: Upstream, root: Any) -> None:
+    issuer = "https://login.example.com/" + planted("account.issuer", 300)
+    client = UpstreamClient.objects.create(upstream=row, issuer=issuer, origin="registered", client_id="1")
+    UserConnection.objects.create(
+        user=root,
+        upstream=row,
+        client=client,
+        problem=planted("account.problem", 300),
+        scope=planted("account.scope", 300),
+        connected_at=timezone.now(),
+        renewed_at=timezone.now(),
+    )
+
+
 def _upstream(root: Any) -> None:
     first = {
         "name": "search",
@@ -141,6 +166,7 @@ def _upstream(root: Any) -> None:
         listed=packed({"tools": [first, further], **others}),
         listed_at=timezone.now(),
     )
+    _account(row, root)
     import_items(upstream=row, keys=["search"], actor=root, publish=True)
     (tool,) = tools_of(row).values()
     changed = {**first, "description": planted("remote.changed")}

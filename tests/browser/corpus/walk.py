@@ -432,6 +432,9 @@ def _other_servers(keys: dict[str, Any]) -> Iterator[Stop]:
     )
     yield Stop("upstream-settings", f"{server}/settings/")
     yield Stop("upstream-history", f"{server}/history/")
+    account = f"{ADMIN}/userconnection/{keys['user_connection']}/change/"
+    yield Stop("user-connections", f"{ADMIN}/userconnection/")
+    yield Stop("user-connection", account, "account.problem account.scope account.issuer")
     yield Stop(
         "tool-proxied",
         f"{ADMIN}/tool/{keys['tool_proxied']}/change/",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -12,6 +13,11 @@ import pytest
 from django.test import Client as Browser
 from django.test import override_settings
 
+from mcp_app.auth.bench import bench_key
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.catalogue.sources.upstream import known
+from mcp_app.catalogue.sources.upstream.accounts import with_account
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.connections import login
 from mcp_app.connections.discovery import parameters_of
@@ -19,6 +25,7 @@ from mcp_app.credentials import services as credentials
 from mcp_app.database import clock
 from mcp_app.models import AuditEvent, Upstream, UpstreamClient, UserConnection
 from mcp_app.protocol.client.faults import UpstreamFault
+from mcp_app.streams.blocking import shared_values
 from mcp_app.testing import call_tool
 from mcp_app.upstreams import health
 from mcp_app.upstreams.accounts import use
@@ -190,6 +197,11 @@ def test_wrong_metadata_ends_before_the_redirect(
     assert UpstreamClient.objects.count() == 0
 
 
+def test_issuer_that_cannot_be_stored_is_refused(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    site.resource = {"authorization_servers": [f"{site.origin}/{'x' * 600}"]}
+    assert browser_of(ada).post(f"/connections/{crm.pk}/connect/").status_code == 400
+
+
 @pytest.mark.parametrize("resource", ["https://other.example/mcp", "{origin}/mcp/other", "{origin}/mc", 7])
 def test_description_of_another_resource_is_refused(
     crm: Upstream, ada: Any, site: LoginServer, resource: Any
@@ -348,6 +360,23 @@ def test_unusable_token_answer_connects_nothing(
     assert UserConnection.objects.count() == 0
 
 
+def test_hostile_scope_of_a_token_is_stored_as_words(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    answer = {
+        "access_token": "a" * 30,
+        "token_type": "bearer",
+        "scope": 'read \x00 <b>x</b> "y" ' + "z" * 3_000,
+    }
+    site.answers["/token"] = (200, answer)
+    assert connect(ada, crm, site).scope == "read <b>x</b>"
+
+
+def test_user_begins_one_login_at_a_time(crm: Upstream, ada: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_values, "acquire", lambda name, *_: not name.startswith("user-connecting/"))
+    page = browser_of(ada).post(f"/connections/{crm.pk}/connect/")
+    assert page.status_code == 400
+    assert UpstreamClient.objects.count() == 0
+
+
 def test_unknown_client_is_registered_again(crm: Upstream, ada: Any, site: LoginServer) -> None:
     site.answers["/token"] = (401, {"error": "invalid_client"})
     browser = browser_of(ada)
@@ -421,6 +450,19 @@ def test_caller_without_a_user_has_no_account(crm: Upstream, ada: Any, site: Log
     assert "not logged in as a user" in whoami(None)
 
 
+def test_test_bench_does_not_use_the_account_of_another_user(
+    crm: Upstream, ada: Any, bob: Any, site: LoginServer
+) -> None:
+    connect(ada, crm, site)
+    principal = Principal(bench_key(bob.pk, ada.pk), "ada", frozenset(), user_id=ada.pk)
+    context = SimpleNamespace(principal=principal)
+    with pytest.raises(ToolError, match="only that user"):
+        asyncio.run(with_account(known.read(crm), context))
+    own = Principal(bench_key(ada.pk, ada.pk), "ada", frozenset(), user_id=ada.pk)
+    found = asyncio.run(with_account(known.read(crm), SimpleNamespace(principal=own)))
+    assert found.server.account is not None
+
+
 def test_tokens_of_another_user_or_server_are_not_used(
     crm: Upstream, ada: Any, bob: Any, site: LoginServer
 ) -> None:
@@ -450,25 +492,31 @@ def test_expired_token_is_renewed_once_for_many_calls(crm: Upstream, ada: Any, s
     row = connect(ada, crm, site)
     publish(crm, ada)
     expire(row)
-    account = asyncio.run(_many(crm.pk, ada.pk))
+    account = asyncio.run(_many(crm.pk, ada.pk, crm.url))
     assert account == {"access-token-ada-2"}
     form = site.forms_at("/token")[-1]
     assert (form["grant_type"], form["resource"]) == ("refresh_token", site.url)
     assert len(site.forms_at("/token")) == 2
 
 
-async def _many(server: int, user: int) -> set[str]:
+async def _many(server: int, user: int, url: str) -> set[str]:
     _, account = await use.find(server, user)
     assert account is not None
-    found = await asyncio.gather(*(use.secrets_for(server, account) for _ in range(10)))
+    found = await asyncio.gather(*(use.secrets_for(server, account, url) for _ in range(10)))
     return {own.headers[0][1].removeprefix("Bearer ") for own in found}
+
+
+def test_token_is_not_sent_to_another_address(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    connect(ada, crm, site)
+    with pytest.raises(use.AccountRefused):
+        asyncio.run(_many(crm.pk, ada.pk, "http://127.0.0.2:1/mcp"))
 
 
 def test_renewal_waits_for_that_of_another_process(crm: Upstream, ada: Any, site: LoginServer) -> None:
     row = connect(ada, crm, site)
     expire(row)
     UserConnection.objects.update(renewing_until=clock.now(0.5))
-    assert asyncio.run(_many(crm.pk, ada.pk)) == {"access-token-ada-2"}
+    assert asyncio.run(_many(crm.pk, ada.pk, crm.url)) == {"access-token-ada-2"}
     assert len(site.forms_at("/token")) == 2
 
 
