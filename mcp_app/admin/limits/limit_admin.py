@@ -33,7 +33,7 @@ CHANGE = ("mcp_app.view_limitrule", "mcp_app.change_limitrule")
 REMOVE = ("mcp_app.view_limitrule", "mcp_app.delete_limitrule")
 RESET = ("mcp_app.view_limitrule", "mcp_app.reset_limit")
 # The views of one limit that its page leads to.
-VIEWS = ("settings", "reset", "remove", "live_row")
+VIEWS = ("settings", "reset", "remove", "row_live")
 TONES = {"enforced": "good", "only counts": "info", "disabled": "plain"}
 
 
@@ -107,7 +107,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         view, name = self.admin_site.admin_view, "mcp_app_limitrule"
         return [
             path("live/", view(self.live_view), name=f"{name}_live"),
-            path("<path:object_id>/live/", view(self.live_row_view), name=f"{name}_live_row"),
+            path("<path:object_id>/live/", view(self.live_row_view), name=f"{name}_row_live"),
             path("<path:object_id>/settings/", view(self.settings_view), name=f"{name}_settings"),
             *super().get_urls(),
         ]
@@ -187,9 +187,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             "problem": without_effect([row]).get(row.pk, ""),
             "may_change": request.user.has_perms(CHANGE),
             "may_remove": self.has_remove_permission(request),
-            "addresses": {
-                name: self.page_url(name, row) for name in ("settings", "reset", "remove", "live_row")
-            },
+            "addresses": {name: self.page_url(name, row) for name in VIEWS},
         }
         response = TemplateResponse(request, "mcp_admin/limit.html", context)
         response.headers["Cache-Control"] = "no-store"

@@ -275,7 +275,7 @@ def test_use_of_all_limits_is_listed_the_fullest_first(admin_client: Client, dja
     assert used == [("each", "user:2", 9), ("whole", "all", 5), ("each", "user:1", 4)]
     assert [row["limit"] for row in answer.context["refused"]] == ["whole"]
     assert "no-store" in answer.headers["Cache-Control"]
-    one = reverse("admin:mcp_app_limitrule_live_row", args=[each.pk])
+    one = reverse("admin:mcp_app_limitrule_row_live", args=[each.pk])
     assert {row["used"] for row in admin_client.get(one).context["fills"]} == {4, 9}
     assert f'data-dashboard="{one}"' in admin_client.get(url("change", each)).content.decode()
     listed = admin_client.get(reverse("admin:mcp_app_limitrule_changelist"))
