@@ -33,7 +33,7 @@ CHANGE = ("mcp_app.view_limitrule", "mcp_app.change_limitrule")
 REMOVE = ("mcp_app.view_limitrule", "mcp_app.delete_limitrule")
 RESET = ("mcp_app.view_limitrule", "mcp_app.reset_limit")
 # The views of one limit that its page leads to.
-VIEWS = ("settings", "reset", "remove", "row_live")
+VIEWS = ("settings", "reset", "remove", "row_parts")
 TONES = {"enforced": "good", "only counts": "info", "disabled": "plain"}
 
 
@@ -106,8 +106,8 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
     def get_urls(self) -> list[URLPattern]:
         view, name = self.admin_site.admin_view, "mcp_app_limitrule"
         return [
-            path("live/", view(self.live_view), name=f"{name}_live"),
-            path("<path:object_id>/live/", view(self.live_row_view), name=f"{name}_row_live"),
+            path("live/", view(self.live_view), name=f"{name}_parts"),
+            path("<path:object_id>/live/", view(self.live_row_view), name=f"{name}_row_parts"),
             path("<path:object_id>/settings/", view(self.settings_view), name=f"{name}_settings"),
             *super().get_urls(),
         ]
@@ -149,7 +149,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
 
     def _live_context(self) -> dict[str, Any]:
         return {
-            "live_url": self.page_url("live"),
+            "live_url": self.page_url("parts"),
             "used": tables.used_now(),
             "refused": tables.refused_lately(),
             "at": clock.utcnow(),

@@ -22,7 +22,7 @@ NO_PAGE = {
         r"admin:(autocomplete|jsi18n|mcp_app_\w+_(live|try_token|try_snippets|try_run))"
         "|admin:mcp_app_apidocument_operations"
     ),
-    "a part of a page": "admin:search|admin:mcp_app_message_dashboard",
+    "a part of a page": r"admin:search|admin:mcp_app_message_dashboard|admin:mcp_app_limitrule_(row_)?parts",
     "acts on a POST": (
         r"admin:mcp_app_\w+_(switch|undo|accept|revoke|end|stop|retry|approve|refuse|publish|discard"
         r"|fetch|select|remove|refresh|reset|triage)"

@@ -260,7 +260,7 @@ def test_unknown_values_of_a_link_leave_the_form_empty(admin_client: Client) -> 
 
 
 def test_use_of_all_limits_is_listed_the_fullest_first(admin_client: Client, django_user_model: Any) -> None:
-    live = reverse("admin:mcp_app_limitrule_live")
+    live = reverse("admin:mcp_app_limitrule_parts")
     each = save_rule(actor=None, name="each", who="user", who_value="*", budget=10)
     whole = save_rule(actor=None, name="whole", who="installation", budget=10)
     save_rule(actor=None, name="idle", who="installation", budget=10)
@@ -275,7 +275,7 @@ def test_use_of_all_limits_is_listed_the_fullest_first(admin_client: Client, dja
     assert used == [("each", "user:2", 9), ("whole", "all", 5), ("each", "user:1", 4)]
     assert [row["limit"] for row in answer.context["refused"]] == ["whole"]
     assert "no-store" in answer.headers["Cache-Control"]
-    one = reverse("admin:mcp_app_limitrule_row_live", args=[each.pk])
+    one = reverse("admin:mcp_app_limitrule_row_parts", args=[each.pk])
     assert {row["used"] for row in admin_client.get(one).context["fills"]} == {4, 9}
     assert f'data-dashboard="{one}"' in admin_client.get(url("change", each)).content.decode()
     listed = admin_client.get(reverse("admin:mcp_app_limitrule_changelist"))
