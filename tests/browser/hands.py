@@ -12,6 +12,23 @@ MOST_LINES = 200
 # Milliseconds.
 SLOW = 30_000
 IS_FOCUSED = "node => node === document.activeElement"
+IS_CHOSEN = "node => node.classList.contains('mcp-chosen')"
+# Presses in a row without a look at the page, because a look takes longer than a press.
+PRESSES = 10
+# Returns whether the element is reached. If not, the page ignores the key as soon as it is reached or
+# replaced: no press goes beyond it.
+STOP_AT = """(node, key) => {
+  const reached = CONDITION;
+  removeEventListener("keydown", window.stopOfTest, true);
+  if (reached(node)) return true;
+  window.stopOfTest = (event) => {
+    if (event.key !== key || (node.isConnected && !reached(node))) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  };
+  addEventListener("keydown", window.stopOfTest, true);
+  return false;
+}"""
 
 
 class Mouse:
@@ -76,10 +93,8 @@ class Keys(Mouse):
     def reach(self, field: Locator) -> None:
         """Focus the field by Tab alone, from the current focus."""
         expect(field).to_be_visible()
-        for _ in range(MOST_TABS):
-            if field.evaluate(IS_FOCUSED):
-                return
-            self.page.keyboard.press("Tab")
+        if self._press_until("Tab", field, IS_FOCUSED, MOST_TABS):
+            return
         raise AssertionError(f"Tab does not reach {field}")
 
     def choose(self, field: Locator, label: str) -> None:
@@ -102,9 +117,16 @@ class Keys(Mouse):
         expect(self.page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
         expect(line).to_be_visible(timeout=SLOW)
         self.reach(self.page.locator("#mcp-scroll"))
-        for _ in range(MOST_LINES):
-            self.page.keyboard.press("ArrowUp")
-            if "mcp-chosen" in (line.get_attribute("class") or ""):
-                self.presses += 1
-                return
+        if self._press_until("ArrowUp", line, IS_CHOSEN, MOST_LINES):
+            self.presses += 1
+            return
         raise AssertionError(f"No arrow reaches {line}")
+
+    def _press_until(self, key: str, what: Locator, condition: str, most: int) -> bool:
+        """Press a key until the condition holds for the element. Return False after ``most`` presses."""
+        for _ in range(most // PRESSES + 1):
+            if what.evaluate(STOP_AT.replace("CONDITION", condition), key):
+                return True
+            for _ in range(PRESSES):
+                self.page.keyboard.press(key)
+        return False

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
 
 from tests.bounds import SLACK
-from tests.clients.stdio_child import ROOT, Child
+from tests.clients.stdio_child import Child
 from tests.integration.http.conftest import CAPABILITIES
 from tests.samples.published_schema import problems
 from tests.servers.live import LiveServer
@@ -200,13 +198,11 @@ def test_client_identity_comes_from_command_or_environment(live: LiveServer) -> 
         ({**strict, "MCP_API_KEY": "mcp_wrong"}, (), "unknown"),
         (strict, ("--user", "nobody-there"), "no active user"),
     ):
-        done = subprocess.run(
-            [sys.executable, "manage.py", "mcp_stdio", *arguments],
-            cwd=ROOT, env=environment, input=b"", capture_output=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 1
-        assert words in done.stderr.decode()
-        assert done.stdout == b""
+        installation = live.installations.of(environment)
+        status, output, errors = installation.run("manage.py", "mcp_stdio", *arguments)
+        assert status == 1
+        assert words in errors
+        assert output == ""
     for environment, arguments in (({**strict, "MCP_API_KEY": key}, ()), (strict, ("--user", "stdio-user"))):
         with Child(live.installations.of(environment), *arguments) as child:
             child.initialize()
