@@ -28,7 +28,7 @@ PLURALS: Final = {
 }
 LEVELS: Final = ("anybody", "a user", "staff", "a superuser", "not served")
 REQUEST: Final = re.compile("`((?:GET|POST|PATCH|DELETE|WS) /[^`]*)`")
-OUTSIDE_OF_ADMIN: Final = ("/api/", "/mcp", "/metrics", "/sse", "/message")
+OUTSIDE_OF_ADMIN: Final = ("/api/", "/connections/", "/mcp", "/metrics", "/sse", "/message")
 
 Clause = frozenset[str]
 
