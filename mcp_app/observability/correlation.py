@@ -28,6 +28,12 @@ def principal() -> str:
     return "" if current is None else current.principal
 
 
+def background_call() -> str:
+    """Return the id of the background call that this task or thread runs, or ""."""
+    current = CURRENT.get()
+    return "" if current is None else current.call
+
+
 @contextmanager
 def correlated(correlation: Correlation) -> Iterator[None]:
     """Within this context, set the correlation of log lines."""

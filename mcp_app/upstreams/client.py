@@ -33,6 +33,8 @@ MAX_HOPS: Final = 5
 TEMPLATES: Final = "resources/templates/list"
 
 Result = Answered | InputRequired
+# Returns the params of a request to a server, and further capabilities to declare.
+Adapt = Callable[[Peer], tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 log = logging.getLogger("mcp.upstream")
 _breakers: dict[int, Breaker] = {}
@@ -63,21 +65,23 @@ async def requested(
     headers: Headers = (),
     on_event: OnEvent | None = None,
     on_question: OnQuestion | None = None,
+    adapt: Adapt | None = None,
 ) -> Result:
     """Send a request in the session of the caller, and return its result. Raise UpstreamFault.
 
     ``headers`` are arguments that a modern server wants as headers as well. ``on_event`` is awaited for each
-    message before the result. ``on_question`` takes questions of a legacy server. Cancelling the task cancels
-    the request at the server.
+    message before the result. ``on_question`` takes questions of a legacy server. ``adapt`` changes the
+    params for the server's revision. Cancelling the task cancels the request at the server.
     """
     if hops >= MAX_HOPS:
         text = f"is not called, because this call has passed {MAX_HOPS} servers already: they form a loop."
         raise UpstreamFault(Kind.REFUSED, text, sent=False)
 
     async def send(peer: Peer) -> Result:
-        who, repeated = sessions.identity(caller), headers if peer.is_modern else ()
+        told, more = (params, {}) if adapt is None else adapt(peer)
+        who, repeated = sessions.identity(caller, more), headers if peer.is_modern else ()
         sent = outgoing.request(
-            peer, who, sessions.next_id(), method, params,
+            peer, who, sessions.next_id(), method, told,
             progress=True, log_level="info", meta={HOPS: hops + 1}, headers=repeated,
         )  # fmt: skip
         return await Exchange(server, peer, seconds, on_event, on_question).run(sent)

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -70,10 +70,10 @@ def next_id() -> str:
     return f"{_process[1]}-{next(_numbers)}"
 
 
-def identity(caller: Caller) -> Identity:
-    """Return the client that other servers see, with the capabilities of the caller."""
+def identity(caller: Caller, more: Mapping[str, Any] | None = None) -> Identity:
+    """Return the client that other servers see, with the capabilities of the caller and ``more``."""
     server = conf.get().server
-    return Identity({"name": server.name, "version": server.version}, caller.capabilities)
+    return Identity({"name": server.name, "version": server.version}, {**caller.capabilities, **(more or {})})
 
 
 async def opened(server: UpstreamServer, caller: Caller) -> Peer:

@@ -16,6 +16,7 @@ from tests.clients.raw_http import Mcp, NotHttp
 from tests.servers.asking_server import Asker, asking_server
 from tests.servers.live import LiveServer, eventually
 from tests.servers.sdk_server import SdkServer, sdk_server
+from tests.servers.task_server import TaskServer, task_server
 
 ADD = """
 from mcp_app.catalogue.changes import services
@@ -41,6 +42,12 @@ refreshing.refresh(upstream=row, actor=None)
 row.refresh_from_db()
 done = importing.import_items(upstream=row, keys=["ask"], actor=None, publish=True)
 assert not done.skipped, done.skipped
+row = storing.save_upstream(actor=None, name="tasks", url={tasks!r}, era="legacy")
+refreshing.refresh(upstream=row, actor=None)
+row.refresh_from_db()
+done = importing.import_items(upstream=row, keys=["slow"], actor=None, publish=True)
+assert not done.skipped, done.skipped
+services.update_entry(entry=Tool.objects.get(name="tasks_slow"), actor=None, background=True, retries=2)
 """
 
 
@@ -58,9 +65,16 @@ def asker() -> Iterator[Asker]:
 
 
 @pytest.fixture(scope="module")
-def live(site: SdkServer, asker: Asker) -> Iterator[LiveServer]:
+def tasks() -> Iterator[TaskServer]:
+    found = TaskServer()
+    with task_server(found):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def live(site: SdkServer, asker: Asker, tasks: TaskServer) -> Iterator[LiveServer]:
     with LiveServer(2, worker=True, env={"DEMO": "off", "EGRESS_ALLOW": "127.0.0.0/8"}) as server:
-        server.shell(ADD.format(url=site.url, asker=asker.url))
+        server.shell(ADD.format(url=site.url, asker=asker.url, tasks=tasks.url))
         yield server
 
 
@@ -87,6 +101,29 @@ def test_cancelled_background_call_is_cancelled_at_the_server(live: LiveServer, 
         assert site.waiting.wait(20)
         client.notify("notifications/cancelled", {"requestId": client.next_id})
         assert site.stopped.wait(20)
+
+
+def test_task_of_a_server_continues_after_the_worker_died(live: LiveServer, tasks: TaskServer) -> None:
+    with closing(opened(live)) as client:
+        with client.open_call("tools/call", {"name": "tasks_slow", "arguments": {}}) as stream:
+            assert tasks.polled.wait(20)
+            live.restart_worker(how=SIGKILL)
+            tasks.polled.clear()
+            assert tasks.polled.wait(60), "another attempt polls the same task"
+            tasks.states = [{"status": "completed"}]
+            *_, last = stream.messages()
+        assert last["result"]["content"][0]["text"] == "done"
+        assert tasks.methods.count("tools/call") == 1
+
+
+def test_cancelled_call_cancels_the_task_at_the_server(live: LiveServer, tasks: TaskServer) -> None:
+    tasks.states = [{"status": "working"}]
+    tasks.polled.clear()
+    params = {"name": "tasks_slow", "arguments": {}}
+    with closing(opened(live)) as client, client.open_call("tools/call", params):
+        assert tasks.polled.wait(20)
+        client.notify("notifications/cancelled", {"requestId": client.next_id})
+        assert tasks.cancelled.wait(20)
 
 
 def test_processes_use_one_session_for_a_client(live: LiveServer) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
@@ -13,6 +13,7 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.logging import DEFAULT_LEVEL, LEVELS
 
 MAX_TEXT: Final = 2_000
+_UNREADABLE: Final = "asked a question that cannot be read."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +69,14 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class InputRequired:
-    """Questions of a modern server. The request is repeated with the answers and the state."""
+    """Questions of a modern server. The request is repeated with the answers and the state.
+
+    If a task asks, ``task`` is its id, and the task gets the answers.
+    """
 
     requests: dict[str, dict[str, Any]]
     state: str | None
+    task: str = ""
 
 
 Event = Progress | LogLine | Asked | Notice | Answered | InputRequired
@@ -168,13 +173,20 @@ def error_of(error: dict[str, Any], status: int = 0) -> UpstreamFault:
 def _outcome(result: dict[str, Any]) -> Event:
     if result.get("resultType") != "input_required":
         return Answered(result)
-    requests, state = result.get("inputRequests", {}), result.get("requestState")
-    is_valid = isinstance(requests, dict) and all(
+    state = result.get("requestState")
+    if not (state is None or isinstance(state, str)):
+        raise UpstreamFault(Kind.INVALID, _UNREADABLE)
+    return InputRequired(questions_of(result), state)
+
+
+def questions_of(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the questions in a result or a task, by name. Raise UpstreamFault if they are not valid."""
+    requests = result.get("inputRequests", {})
+    if not isinstance(requests, dict) or not all(
         isinstance(each, dict) and isinstance(each.get("method"), str) for each in requests.values()
-    )
-    if not is_valid or not (state is None or isinstance(state, str)):
-        raise UpstreamFault(Kind.INVALID, "asked a question that cannot be read.")
-    return InputRequired(requests, state)
+    ):
+        raise UpstreamFault(Kind.INVALID, _UNREADABLE)
+    return requests
 
 
 def _progress(params: dict[str, Any]) -> Progress | None:

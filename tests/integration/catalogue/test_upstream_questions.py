@@ -14,11 +14,12 @@ from mcp_app.catalogue.upstreams import following, importing, storing
 from mcp_app.database.queries import aquery
 from mcp_app.execution.questions.relayed import form_of, relayed
 from mcp_app.models import Draft, Upstream
-from mcp_app.protocol.versions import V2026_07_28
+from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
 from mcp_app.testing import Client
 from mcp_app.testing.answers import Answers, RequestError
-from mcp_app.upstreams import client, health, open_calls, sessions
+from mcp_app.upstreams import client, health, open_calls, sessions, tasks
 from tests.servers.asking_server import TOOL, Asker
+from tests.servers.task_server import QUESTION, TaskServer
 from tests.unit.egress.sites import serve_kept
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,7 +44,7 @@ async def serve(asker: Asker, **values: Any) -> AsyncIterator[None]:
 
 
 def _add(url: str, values: dict[str, Any]) -> None:
-    row = storing.save_upstream(actor=None, name="other", url=url, era="legacy", **values)
+    row = storing.save_upstream(actor=None, name="other", url=url, **{"era": "legacy", **values})
     Upstream.objects.filter(pk=row.pk).update(listed=storing.packed({"tools": [TOOL]}))
     row.refresh_from_db()
     assert importing.import_items(upstream=row, keys=["ask"], actor=None, publish=True).published
@@ -309,3 +310,20 @@ HOSTILE: list[tuple[str, Any]] = [
 def test_unreadable_question_is_a_value_error(method: str, params: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         relayed(method, params)
+
+
+@pytest.mark.requirement("INT-63")
+@pytest.mark.parametrize("ours", [V2025_11_25, V2026_07_28])
+def test_task_of_a_modern_server_asks_the_client(ours: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "FIRST_SECONDS", 0.01)
+    server = TaskServer(V2026_07_28)
+    server.states = [{"status": "input_required", "inputRequests": {"q": QUESTION}}, {"status": "completed"}]
+
+    async def run() -> str:
+        async with serve_kept(server) as site:
+            await aquery(lambda: _add(f"http://127.0.0.1:{site.port}/mcp", {"era": "modern"}))
+            return await called(version=ours, elicit={"name": "Ada"})
+
+    assert asyncio.run(run()) == "done"
+    assert server.answers == {"q": {"action": "accept", "content": {"name": "Ada"}}}
+    assert server.methods.count("tasks/update") == 1

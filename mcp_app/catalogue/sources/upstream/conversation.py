@@ -15,6 +15,7 @@ from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.sources.upstream.definitions import digest
 from mcp_app.catalogue.sources.upstream.known import KnownUpstream, lists_changed
 from mcp_app.catalogue.sources.upstream.session_keys import caller_of
+from mcp_app.observability.correlation import background_call
 from mcp_app.protocol.client.answers import Answered, Event, InputRequired, LogLine, Notice, Progress
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import Headers
@@ -24,6 +25,7 @@ from mcp_app.protocol.principal_key import person_of
 from mcp_app.upstreams import client, open_calls
 from mcp_app.upstreams.exchanges import OnQuestion
 from mcp_app.upstreams.open_calls import OpenCall, Questions, Step
+from mcp_app.upstreams.tasks import TaskCall, TaskOptions
 
 Wire = dict[str, Any]
 MAX_ROUNDS: Final = 20
@@ -64,19 +66,23 @@ class Conversation:
         work.close()
         raise UpstreamFault(Kind.INVALID, _TOO_MANY)
 
-    async def _start(self, method: str, params: Mapping[str, Any]) -> Step:
+    async def _start(self, method: str, params: Mapping[str, Any], task: str = "") -> Step:
+        """Send the request, or the answers in ``params`` to a task of the server."""
+
         def send(on_question: OnQuestion) -> Coroutine[Any, Any, Answered | InputRequired]:
+            asking = on_question if self._caller.capabilities else None
+            hops = client.hops_of(self._context.meta)
+            if method == "tools/call":
+                options = TaskOptions(
+                    hops=hops, seconds=self._seconds, headers=self._headers, on_event=self._relay,
+                    on_question=asking, call=background_call(),
+                )  # fmt: skip
+                call = TaskCall(self._found.server, self._caller, str(params.get("name")), options)
+                return call.answer(task, params["inputResponses"]) if task else call.run(params)
             return client.requested(
-                self._found.server,
-                self._caller,
-                method,
-                params,
-                hops=client.hops_of(self._context.meta),
-                seconds=self._seconds,
-                headers=self._headers,
-                on_event=self._relay,
-                on_question=on_question if self._caller.capabilities else None,
-            )
+                self._found.server, self._caller, method, params, hops=hops, seconds=self._seconds,
+                headers=self._headers, on_event=self._relay, on_question=asking,
+            )  # fmt: skip
 
         methods = frozenset(_ASKED_BY[name] for name in self._caller.capabilities)
         self._call = OpenCall(send, methods, person_of(self._context.principal.key))
@@ -87,7 +93,8 @@ class Conversation:
         if "call" not in asked:
             responses = {key: self._response(answers[key]) for key in asked["requests"]}
             state = {} if asked["state"] is None else {"requestState": asked["state"]}
-            return await self._start(method, {**params, "inputResponses": responses, **state})
+            again = {**params, "inputResponses": responses, **state}
+            return await self._start(method, again, asked.get("task", ""))
         if self._call is not None and self._call.id == asked["call"]:
             return await self._call.step(answers)
         step, self._call = await open_calls.answered(asked["call"], answers, self._seconds)
@@ -111,7 +118,7 @@ class Conversation:
             return {"requests": step.requests, "call": step.call}
         if not self._caller.capabilities:
             raise UpstreamFault(Kind.QUESTION, "asks a question, which this client cannot answer.")
-        return {"requests": step.requests, "state": step.state}
+        return {"requests": step.requests, "state": step.state, "task": step.task}
 
     async def _answers(self, number: int, asked: Wire) -> Wire:
         """Ask the client everything at once, and return the answers by name."""
