@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_app.catalogue.sources.upstream.definitions import TEXTS, digest, pin, values_of
+from mcp_app.catalogue.sources.upstream.definitions import TEXTS, digest, pin, ui_of, values_of
 from mcp_app.catalogue.sources.upstream.kinds import KINDS, Item, ItemKind, key_of
 from mcp_app.models import Draft, Tool, Upstream
 
@@ -44,7 +44,14 @@ def columns_of(row: Upstream, item: Item) -> dict[str, Any]:
     """Return the values of the columns of an entry for a listed definition, without its key."""
     values = values_of(item)
     parts = {name: digest(values[name]) for name in TEXTS}
-    request = {"upstream": row.name, item.kind.noun: item.name, "definition": pin(item), "parts": parts}
+    request: dict[str, Any] = {
+        "upstream": row.name,
+        item.kind.noun: item.name,
+        "definition": pin(item),
+        "parts": parts,
+    }
+    if ui := ui_of(item):
+        request["ui"] = ui
     if item.kind.row.KEY != "name":
         values["name"] = str(item.definition["name"])[:200]
     return {**values, "request": request}

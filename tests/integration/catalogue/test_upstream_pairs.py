@@ -109,6 +109,21 @@ async def linked() -> list[Link]:
     return [Link(uri, "x") for uri in uris]
 
 
+PAGE = "ui://map/page.html"
+
+
+async def shown() -> str:
+    """Return a result that a page shows."""
+    return "shown"
+
+
+def page() -> Any:
+    """Return a page with the addresses that it may use."""
+    csp = {"connectDomains": ["https://example.com"]}
+    return {"uri": PAGE, "mimeType": APP, "text": "<p>map</p>", "_meta": {"ui": {"csp": csp}}}
+
+
+APP = "text/html;profile=mcp-app"
 ASKING: list[Any] = [greet, together, consent, think, folders]
 
 
@@ -137,6 +152,7 @@ class Behind:
     async def _serve(self) -> None:
         functions: list[Any] = [steps, failing, linked, *ASKING]
         entries = [tool_entry(each, number) for number, each in enumerate(functions, 1)]
+        entries.append(tool_entry(shown, len(entries) + 1, meta={"ui": {"resourceUri": PAGE}}))
         numbers = {"number": ["1", "12", "3"]}
         catalogue = Catalogue(
             revision=5,
@@ -146,6 +162,7 @@ class Behind:
             resources=[
                 resource_entry(all_notes, "notes://all"),
                 resource_entry(passwords, "file:///etc/passwd", 2),
+                resource_entry(page, PAGE, 3),
             ],
             templates=[resource_entry(note, "notes://{number}", completions=numbers)],
         )
@@ -363,3 +380,33 @@ def test_links_lead_to_the_resources_of_their_server(behind: Behind) -> None:
         "up+se.cond:secret://key", "https://example.com/",
     ]  # fmt: skip
     assert storing.delete_upstream(upstream=first, actor=None) == len(CONTENTS)
+
+
+@pytest.mark.parametrize("theirs", [V2025_11_25, V2026_07_28])
+def test_page_of_a_tool_has_its_uri_here(behind: Behind, theirs: str) -> None:
+    add(behind, theirs, "shown")
+
+    async def listed() -> Any:
+        async with Client(stored=True) as ours:
+            (tool,) = await ours.list_tools()
+            return tool.get("_meta")
+
+    assert asyncio.run(listed()) is None, "the page is not published"
+    # The URI here differs from the one at the server.
+    prefixed = f"up+other:{PAGE}"
+    row = Upstream.objects.get()
+    names = {f"resource {PAGE}": prefixed}
+    done = importing.import_items(
+        upstream=row, keys=[f"resource {PAGE}"], names=names, actor=None, publish=True
+    )
+    assert done.published == [prefixed]
+
+    async def read() -> Any:
+        async with Client(stored=True) as ours:
+            (contents,) = await ours.read_resource(prefixed)
+            return contents
+
+    assert asyncio.run(listed()) == {"ui": {"resourceUri": prefixed}}
+    contents = asyncio.run(read())
+    assert (contents["uri"], contents["text"]) == (prefixed, "<p>map</p>")
+    assert contents["_meta"]["ui"]["csp"] == {"connectDomains": ["https://example.com"]}

@@ -12,7 +12,7 @@ from mcp_app.catalogue.sources.content.checks import MAX_ARGUMENTS
 from mcp_app.catalogue.sources.http.openapi.names import tool_names
 from mcp_app.catalogue.sources.tool_checks import HINTS, check_output
 from mcp_app.catalogue.sources.upstream.addresses import proposed
-from mcp_app.catalogue.sources.upstream.kinds import KINDS, PROMPTS, TOOLS, Item
+from mcp_app.catalogue.sources.upstream.kinds import KINDS, MAX_URI, PROMPTS, TOOLS, Item
 from mcp_app.protocol.messages.icons import check_icon
 
 TEXTS: Final = ("title", "description", "icons")
@@ -42,6 +42,15 @@ def pin(item: Item) -> str:
     if isinstance(meta, dict) and "ui" in meta:
         found["_meta.ui"] = meta["ui"]
     return hashlib.sha256(_DOMAIN.encode() + _canonical(found)).hexdigest()
+
+
+def ui_of(item: Item) -> str:
+    """Return the URI of the page that shows the results of a tool (MCP apps), or ""."""
+    found: Any = item.definition.get("_meta")
+    for name in ("ui", "resourceUri"):
+        found = found.get(name) if isinstance(found, dict) else None
+    is_usable = item.kind is TOOLS and isinstance(found, str) and len(found) <= MAX_URI
+    return found if is_usable else ""
 
 
 def digest(value: Any) -> str:

@@ -17,13 +17,15 @@ _COMMON: Final = frozenset(("upstream", "definition", "parts"))
 class UpstreamPlan:
     """``item`` is the name or URI at the server.
 
-    ``definition`` is the digest of the server's definition that an administrator has published.
+    ``definition`` is the digest of the server's definition that an administrator has published. ``ui`` is the
+    URI at the server of the page that shows the results of a tool (MCP apps), or "".
     """
 
     kind: ItemKind
     upstream: str
     item: str
     definition: str
+    ui: str = ""
 
     @property
     def key(self) -> str:
@@ -33,11 +35,14 @@ class UpstreamPlan:
     @classmethod
     def read(cls, stored: Any, kind: ItemKind = TOOLS) -> UpstreamPlan:
         """Return a stored plan. Raise DefinitionError."""
-        members = _COMMON | {kind.noun}
+        members = _COMMON | {kind.noun} | ({"ui"} if kind is TOOLS else set())
         if not isinstance(stored, Mapping) or stored.keys() - members:
             raise DefinitionError(f"The request has the members {', '.join(sorted(members))}.")
         found = [stored.get(name) for name in ("upstream", kind.noun, "definition")]
         texts = [value for value in found if isinstance(value, str) and value]
-        if len(texts) < len(found) or not isinstance(stored.get("parts", {}), dict):
+        ui = stored.get("ui", "")
+        is_valid = isinstance(stored.get("parts", {}), dict) and isinstance(ui, str)
+        if len(texts) < len(found) or not is_valid:
             raise DefinitionError(f"The request names an upstream server, its {kind.noun} and a definition.")
-        return cls(kind, *texts)
+        upstream, item, definition = texts
+        return cls(kind, upstream, item, definition, ui)

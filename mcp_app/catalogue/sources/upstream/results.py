@@ -92,7 +92,7 @@ def _block(block: Any, address: Address) -> dict[str, Any]:
 def _contents(found: Any, address: Address) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise _invalid("an embedded resource without contents")
-    told = {"uri": address(_text(found, "uri"))}
+    told: dict[str, Any] = {"uri": address(_text(found, "uri"))}
     if "mimeType" in found:
         told["mimeType"] = _text(found, "mimeType")
     if "blob" in found:
@@ -103,6 +103,8 @@ def _contents(found: Any, address: Address) -> dict[str, Any]:
             raise _invalid("a resource that is not base64") from None
     else:
         told["text"] = _text(found, "text")
+    if isinstance(found.get("_meta"), dict):
+        told["_meta"] = _foreign(found["_meta"])
     return told
 
 

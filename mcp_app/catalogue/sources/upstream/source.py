@@ -151,6 +151,8 @@ def _tool(row: Tool, plan: UpstreamPlan) -> ToolDefinition:
         wire["outputSchema"] = row.output_schema
     if row.annotations:
         wire["annotations"] = row.annotations
+    if plan.ui and (page := _published(plan.upstream, plan.ui)):
+        wire["_meta"] = {"ui": {"resourceUri": page}}
     seconds = row.timeout_seconds
     try:
         repeated = param_headers.read(row.input_schema)
@@ -161,6 +163,12 @@ def _tool(row: Tool, plan: UpstreamPlan) -> ToolDefinition:
         return await called(plan, arguments, context, seconds=seconds, repeated=repeated)
 
     return ToolDefinition(name=row.name, wire=wire, code_path="", function=_function(send))
+
+
+def _published(upstream: str, uri: str) -> str:
+    """Return the URI here of a published resource of a server, or ""."""
+    found = Resource.objects.filter(request__upstream=upstream, request__resource=uri)
+    return found.values_list("uri", flat=True).first() or ""
 
 
 def _prompt(row: Prompt, plan: UpstreamPlan) -> PromptDefinition:
