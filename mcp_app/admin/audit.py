@@ -19,8 +19,8 @@ from mcp_app.interface.text import marked, visible
 from mcp_app.models import AuditEvent
 from mcp_app.models.catalogue import ENTRY_KINDS
 
-# The kinds of entries, which replace the word "entry" in the words of an action.
-KINDS: Final = frozenset(kind.KIND for kind in ENTRY_KINDS)
+# The kinds of objects that replace the word "entry" in the words of an action.
+KINDS: Final = frozenset({*(kind.KIND for kind in ENTRY_KINDS), "toolset"})
 # The stored code of each action, which the API and exports contain, with the words for pages.
 WORDS: Final = {
     "api_key.issue": "API key added",
@@ -88,8 +88,10 @@ WORDS: Final = {
     "second_factor.set_up": "second factor set up",
     "service_user.login_refused": "login of a service user refused",
     "session.end": "session ended",
+    "upstream.created": "upstream server added",
+    "upstream.changed": "upstream server changed",
     "upstream.deleted": "upstream server deleted",
-    "limit.created": "limit created",
+    "limit.created": "limit added",
     "limit.changed": "limit changed",
     "limit.deleted": "limit deleted",
     "limit.reset": "limit reset",

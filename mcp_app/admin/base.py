@@ -151,9 +151,8 @@ def revoking(address: str, verb: str, what: str, then: str) -> dict[str, str]:
 
     The button revokes the object that the page shows.
     """
-    label = f"{verb} this {what}"
-    words = {"label": label, "question": f"{label}? {then}", "yes": f"{verb} the {what}", "no": "Keep it"}
-    return {"address": address, **words}
+    words = {"label": f"{verb} {what}…", "yes": f"{verb} the {what}", "no": "Keep it"}
+    return {"address": address, "question": f"{verb} this {what}? {then}", **words}
 
 
 class ModelAdmin(NamedList, ListedLookups, SkinAdmin[M]):

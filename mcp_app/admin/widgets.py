@@ -129,12 +129,11 @@ class TagsField(forms.CharField):
 
 def _permission_choices(current: str) -> list[tuple[str, Any]]:
     groups: dict[str, list[tuple[str, str]]] = {}
-    rows = Permission.objects.select_related("content_type").order_by("content_type__app_label", "codename")
-    for row in rows:
-        app = row.content_type.app_label
-        name = f"{app}.{row.codename}"
+    kinds = ("content_type__app_label", "content_type__model", "codename")
+    for row in Permission.objects.select_related("content_type").order_by(*kinds):
+        name = f"{row.content_type.app_label}.{row.codename}"
         if name == current or is_useful(row):
-            groups.setdefault(app, []).append((name, f"{row.name} ({name})"))
+            groups.setdefault(_objects_of(row), []).append((name, f"{row.name} ({name})"))
     teams = [*Group.objects.order_by("name")]
     names = memberships(teams)
     members = [
@@ -143,10 +142,17 @@ def _permission_choices(current: str) -> list[tuple[str, Any]]:
     ]
     known = {name for each in names.values() for name in each}
     others = [
-        (f"Permissions of {app}", [row for row in named if row[0] not in known])
-        for app, named in groups.items()
+        (f"Permissions: {objects}", found)
+        for objects, named in groups.items()
+        if (found := [row for row in named if row[0] not in known])
     ]
     return [("", EVERYONE), ("Members of a group", members), *others]
+
+
+def _objects_of(permission: Permission) -> str:
+    """Return the name of the objects that a permission is about, or of its app."""
+    model = permission.content_type.model_class()
+    return marked(permission.content_type.app_label if model is None else model._meta.verbose_name_plural)
 
 
 def is_useful(permission: Permission) -> bool:
@@ -159,7 +165,10 @@ def is_useful(permission: Permission) -> bool:
 
 
 class PermissionField(forms.ChoiceField):
-    """A choice between no permission, membership in a group, and an existing permission."""
+    """A choice between no permission, membership in a group, and an existing permission.
+
+    There are many permissions, so a script adds a search field to the list.
+    """
 
     def __init__(self, *, current: str = "", **kwargs: Any) -> None:
         # An entry may have a permission that does not exist. It stays selectable, because saving would
@@ -168,7 +177,8 @@ class PermissionField(forms.ChoiceField):
         known = {value for _, group in choices if isinstance(group, list) for value, _ in group}
         if current and current not in known:
             choices.insert(1, (current, f"{current} (does not exist)"))
-        super().__init__(choices=choices, required=False, widget=Select(), **kwargs)
+        widget = Select({"data-search": "Search groups and permissions"})
+        super().__init__(choices=choices, required=False, widget=widget, **kwargs)
 
     def to_python(self, value: Any) -> str:
         """Return the permission.

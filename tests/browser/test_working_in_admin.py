@@ -120,6 +120,22 @@ def test_tabs_of_a_form_show_one_section_each(visit: Visit) -> None:
     assert visitor.trouble == []
 
 
+def test_permissions_are_found_by_words(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/tool/add/")
+    page.locator("[data-tabs] a", has_text="Access").click()
+    shown = page.locator("#id_permission option:not([hidden])")
+    assert shown.count() > 50
+    page.locator(".mcp-choice-search").fill("api KEYS delete")
+    assert shown.evaluate_all("all => all.map(each => each.value)") == ["", "mcp_app.delete_apikey"]
+    page.select_option("#id_permission", "mcp_app.delete_apikey")
+    page.locator(".mcp-choice-search").fill("nothing of this name")
+    expect(page.locator("#id_permission")).to_have_value("mcp_app.delete_apikey")
+    assert shown.count() == 1
+    assert seen(page) == []
+    assert visitor.trouble == []
+
+
 def test_error_opens_the_tab_that_has_it(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/prompt/add/")
@@ -187,7 +203,7 @@ def test_issued_key_is_copied_and_reload_issues_no_second_key(visit: Visit, site
     expect(page.locator("[data-copy=mcp-secret]")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == secret
     expect(page.locator("#mcp-line-1")).to_contain_text(f'--header "Authorization: Bearer {secret}"')
-    page.get_by_role("button", name="Revoke this key").click()
+    page.get_by_role("button", name="Revoke key…").click()
     question = page.get_by_role("alertdialog", name=re.compile("disconnected at once"))
     expect(question.get_by_role("button", name="Revoke the key")).to_be_visible()
     question.get_by_role("button", name="Keep it").click()

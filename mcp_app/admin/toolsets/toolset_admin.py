@@ -79,7 +79,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
         """Return the estimated tokens of the toolset's lists."""
         return f"{_contents(row).tokens:,}"
 
-    @admin.display(description="state")
+    @admin.display(description="status")
     def status(self, row: Toolset) -> SafeString:
         """Return badges for the states of the toolset."""
         state = badge("enabled", "good") if row.enabled else badge("disabled", "plain")
@@ -142,7 +142,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
         elif request.method == "POST" and (row := form.stored()) is not None:
             self.message_user(request, f"Added {marked(row)}. Clients can use it now.", messages.SUCCESS)
             return HttpResponseRedirect(self.page_url("change", row))
-        return self._form_page(request, form, "Add a toolset", draft=draft)
+        return self._form_page(request, form, "Add toolset", draft=draft)
 
     def edit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the form of a toolset (GET), or change it (POST)."""

@@ -125,7 +125,7 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         if request.method == "POST" and (row := form.stored()) is not None:
             self._read_lists(request, row)
             return HttpResponseRedirect(self.page_url("change", row))
-        return self._form_page(request, form, "Add an upstream server")
+        return self._form_page(request, form, "Add upstream server")
 
     def settings_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the settings of a server (GET), or change them (POST)."""
@@ -138,7 +138,7 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         if request.method == "POST" and form.stored() is not None:
             self.message_user(request, "Saved.", messages.SUCCESS)
             return HttpResponseRedirect(self.page_url("change", row))
-        return self._form_page(request, form, f"Settings of {marked(row)}", row)
+        return self._form_page(request, form, f"Edit {marked(row)}", row)
 
     def row_page(self, request: HttpRequest, row: Upstream) -> HttpResponse:
         """Show what a server lists, and the changes since its approval."""

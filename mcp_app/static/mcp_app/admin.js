@@ -314,6 +314,24 @@ function showSwitched(button, { enabled, title, at, written, relative, text, und
   said.append(" ", back);
 }
 
+// A search field before a long list of choices. The chosen one stays, and a click of the label reaches the list.
+function searchable(select) {
+  const field = document.createElement("input");
+  Object.assign(field, { type: "search", className: "mcp-input mcp-choice-search", placeholder: select.dataset.search, autocomplete: "off" });
+  field.setAttribute("aria-label", select.dataset.search);
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const option of select.options) {
+      const about = `${option.parentElement.label ?? ""} ${option.text}`.toLowerCase();
+      option.hidden = !option.selected && !words.every((word) => about.includes(word));
+    }
+    for (const group of select.querySelectorAll("optgroup")) group.hidden = [...group.children].every((option) => option.hidden);
+  });
+  field.addEventListener("keydown", (event) => { if (event.key === "Enter") event.preventDefault(); });
+  const wrapper = select.closest(".relative, .related-widget-wrapper") ?? select;
+  wrapper.before(field);
+}
+
 // Browsers before 2025 do not know the commands of buttons.
 function command(event) {
   const button = event.target.closest?.("button[commandfor]");
@@ -330,6 +348,7 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const button of document.querySelectorAll("[data-expand]")) {
     button.addEventListener("click", () => expandAll(button));
   }
+  for (const select of document.querySelectorAll("select[data-search]")) searchable(select);
   // A link to one message finds it open.
   const linked = document.getElementById(window.location.hash.slice(1));
   if (linked instanceof HTMLDetailsElement) linked.open = true;
