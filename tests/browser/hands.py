@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Error, Locator, Page, expect
 
 # More tab stops than any page has before an element.
 MOST_TABS = 250
@@ -87,7 +87,14 @@ class Keys(Mouse):
         """Press Enter, or Space for a checkbox."""
         self.reach(what)
         box = what.evaluate("node => node.type === 'checkbox'")
-        self.page.keyboard.press("Space" if box else "Enter")
+        key = "Space" if box else "Enter"
+        self.page.keyboard.down(key)
+        try:
+            self.page.keyboard.up(key)
+        except Error:
+            # The press may close its window before the key is up.
+            if not self.page.is_closed():
+                raise
         self.presses += 1
 
     def reach(self, field: Locator) -> None:
