@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from mcp_app import conf
 from mcp_app.credentials import services as credentials
@@ -34,6 +34,8 @@ IDLE_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 0.25
 CONCURRENT: Final = 200
 BUDGET: Final = Budget()
+# The ids of sessions over HTTP+SSE begin so.
+LOCAL_SESSION: Final = "sse-"
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 
@@ -46,6 +48,29 @@ class Reply:
 
     event: Event | None
     session: str | None = None
+
+
+class LocalSession(Protocol):
+    """A session whose connection belongs to this process."""
+
+    @property
+    def server_key(self) -> str:
+        """The key of the server."""
+
+    @property
+    def is_here(self) -> bool:
+        """True while its connection is open and belongs to the running event loop."""
+
+    async def request(
+        self, sent: Outgoing, on_event: OnEvent | None, until: float, budget: Budget
+    ) -> Event | None:
+        """Send a message and return the answer. Raise UpstreamFault."""
+
+    def close(self) -> None:
+        """End the session."""
+
+
+local_sessions: dict[str, LocalSession] = {}
 
 
 async def post(
@@ -63,10 +88,13 @@ async def post(
     server may be silent within an event stream.
     """
     until = time.monotonic() + (server.seconds if seconds is None else seconds)
+    if (session_id := _local(sent.headers)) is not None:
+        session = _session(session_id)
+        return Reply(await session.request(sent, on_event, until, budget), session_id)
     request = Request(sent.method, server.url, sent.headers, sent.body)
     renewed = False
     while True:
-        own = await _secrets(server, until)
+        own = await secrets_of(server, until)
         try:
             return await _attempt(server, request, sent, own, until, on_event, budget, idle)
         except UpstreamFault as fault:
@@ -81,11 +109,15 @@ async def post(
 
 async def delete(server: UpstreamServer, headers: Headers, *, seconds: float) -> None:
     """End a session. Servers may refuse this (405), so every answer is accepted."""
+    if (session_id := _local(headers)) is not None:
+        if (session := local_sessions.pop(session_id, None)) is not None:
+            session.close()
+        return
     until = time.monotonic() + seconds
-    own = await _secrets(server, until)
+    own = await secrets_of(server, until)
     request = Request("DELETE", server.url, headers)
     with suppress(EgressFailed, EgressRefused):
-        async with exchange(request, _policy(until, BUDGET), own, socket=_socket(server)):
+        async with exchange(request, policy(until, BUDGET), own, socket=_socket(server)):
             pass
 
 
@@ -104,10 +136,10 @@ async def _attempt(
     # A message without an id belongs to a request that may have the last turn of its caller.
     caller = "" if sent.id is None else principal()
     try:
-        policy, socket = _policy(until, budget), _socket(server)
-        async with exchange(request, policy, own, caller=caller, socket=socket) as answer:
+        bounds, socket = policy(until, budget), _socket(server)
+        async with exchange(request, bounds, own, caller=caller, socket=socket) as answer:
             if sent.id is None:
-                await _accepted(server, answer, sent)
+                await accepted(server, answer, sent)
                 return Reply(None)
             if answer.status != 200:
                 raise await _refusal(server, answer, sent)
@@ -118,7 +150,7 @@ async def _attempt(
         kind = Kind.TOO_LARGE if refused.sent else Kind.BLOCKED
         raise UpstreamFault(kind, f"cannot be used. {refused}", sent=refused.sent) from None
     except EgressFailed as failed:
-        raise _failure(server, failed, until) from None
+        raise failure(server, failed, until) from None
 
 
 async def _answer(
@@ -129,7 +161,7 @@ async def _answer(
     idle: Callable[[], float],
 ) -> Event | None:
     if answer.content_type == _JSON:
-        return await _handled(reader.whole(await answer.read(budget.message_bytes)), on_event)
+        return await handled(reader.whole(await answer.read(budget.message_bytes)), on_event)
     if answer.content_type != _EVENTS:
         raise UpstreamFault(
             Kind.NOT_MCP, f"answered with {answer.content_type[:64] or 'no type'} instead of JSON or events."
@@ -148,12 +180,12 @@ async def _answer(
         if chunk is None:
             reader.end()
         else:
-            last = await _handled(reader.feed(chunk), on_event)
+            last = await handled(reader.feed(chunk), on_event)
     await _drained(chunks)
     return last
 
 
-async def _handled(events: list[Event], on_event: OnEvent | None) -> Event | None:
+async def handled(events: list[Event], on_event: OnEvent | None) -> Event | None:
     """Pass the events before the answer to ``on_event``, and return the answer once it is there."""
     for event in events:
         if isinstance(event, Answered | InputRequired):
@@ -171,7 +203,8 @@ async def _drained(chunks: AsyncIterator[bytes]) -> None:
                 pass
 
 
-async def _accepted(server: UpstreamServer, answer: Answer, sent: Outgoing) -> None:
+async def accepted(server: UpstreamServer, answer: Answer, sent: Outgoing) -> None:
+    """Raise UpstreamFault if a message that gets no answer is refused."""
     if not 200 <= answer.status < 300:
         raise await _refusal(server, answer, sent)
 
@@ -190,12 +223,27 @@ async def _refusal(server: UpstreamServer, answer: Answer, sent: Outgoing) -> Up
     return handshake.fault_of(answer.status, bytes(body), in_session=in_session)
 
 
+def _local(headers: Headers) -> str | None:
+    """Return the id of a session of one process, or None for all others. It is the last header."""
+    if headers and headers[-1][0] == SESSION_HEADER and headers[-1][1].startswith(LOCAL_SESSION):
+        return headers[-1][1]
+    return None
+
+
+def _session(session_id: str) -> LocalSession:
+    session = local_sessions.get(session_id)
+    if session is None or not session.is_here:
+        raise UpstreamFault(Kind.EXPIRED, "ended the session.", sent=False)
+    return session
+
+
 def _socket(server: UpstreamServer) -> str:
     """Return the socket of the bridge for a server over stdio, or "" for all others."""
     return conf.get().upstream_socket if server.command else ""
 
 
-async def _secrets(server: UpstreamServer, until: float) -> Secrets:
+async def secrets_of(server: UpstreamServer, until: float) -> Secrets:
+    """Return the secrets of a request to a server. Raise UpstreamFault if they cannot be used."""
     if server.command:
         return bridge.secrets()
     if server.account is None and not server.credential:
@@ -222,12 +270,14 @@ async def _refused(server: UpstreamServer, own: Secrets, status: int) -> bool:
     return bool(server.credential) and await credentials.refused(server.credential, own, status)
 
 
-def _policy(until: float, budget: Budget) -> Policy:
+def policy(until: float, budget: Budget) -> Policy:
+    """Return the policy of a request that ends at ``until``."""
     left = max(until - time.monotonic(), 0.001)
     return replace(entered(seconds=left, max_bytes=budget.total_bytes), concurrent=CONCURRENT)
 
 
-def _failure(server: UpstreamServer, failed: EgressFailed, until: float) -> UpstreamFault:
+def failure(server: UpstreamServer, failed: EgressFailed, until: float) -> UpstreamFault:
+    """Return the fault for a request without an answer."""
     if time.monotonic() >= until - 0.01:
         return UpstreamFault(Kind.TIMEOUT, "did not answer in time.", sent=failed.sent)
     if not failed.sent and server.command:

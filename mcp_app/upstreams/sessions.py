@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -25,10 +25,10 @@ from mcp_app import conf
 from mcp_app.protocol.client import handshake, outgoing
 from mcp_app.protocol.client.answers import Answered
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
-from mcp_app.protocol.client.outgoing import Identity, Outgoing, Peer
+from mcp_app.protocol.client.outgoing import SESSION_HEADER, Identity, Outgoing, Peer
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.streams.blocking import shared_values
-from mcp_app.upstreams import connection
+from mcp_app.upstreams import connection, http_sse
 from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
 
@@ -161,8 +161,9 @@ async def _handshake(server: UpstreamServer, who: Identity) -> Peer:
                 raise
         if server.era == "modern":
             raise UpstreamFault(Kind.UNSUPPORTED, "offers older protocol revisions only.")
+    sent = outgoing.initialize(who, next_id(), V2025_11_25)
     try:
-        reply = await _post(server, outgoing.initialize(who, next_id(), V2025_11_25))
+        reply = await _initialized(server, sent)
     except UpstreamFault:
         # The server may have left the legacy era, so the next handshake asks again.
         _legacy_until.pop(server.key, None)
@@ -174,6 +175,29 @@ async def _handshake(server: UpstreamServer, who: Identity) -> Peer:
         _legacy_until[server.key] = time.monotonic() + ERA_SECONDS
         await asyncio.to_thread(shared_values.put, _era(server), b"legacy", ERA_SECONDS)
     return peer
+
+
+async def _initialized(server: UpstreamServer, sent: Outgoing) -> connection.Reply:
+    """Return the answer to ``initialize``. A server that knows no POST gets it over HTTP+SSE."""
+    try:
+        return await _post(server, sent)
+    except UpstreamFault as fault:
+        if fault.status not in http_sse.OLDER or server.command:
+            raise
+        refused = fault
+    try:
+        session = await http_sse.opened(server, _seconds(server))
+    except UpstreamFault as fault:
+        raise refused if fault.kind is Kind.NOT_MCP else fault from None
+    is_open = False
+    try:
+        named = replace(sent, headers=(*sent.headers, (SESSION_HEADER, session.id)))
+        reply = await _post(server, named)
+        is_open = True
+        return reply
+    finally:
+        if not is_open:
+            session.close()
 
 
 async def _is_known_as_legacy(server: UpstreamServer) -> bool:

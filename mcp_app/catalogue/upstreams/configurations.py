@@ -23,7 +23,6 @@ _STRING_OR_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 # Clients replace these by values that are not in the file: ${env:TOKEN}, ${input:token}, {tenant}.
 _PLACEHOLDER: Final = re.compile(r"\$\{[^{}]*\}|\{[^{}/]+\}")
 _URLS: Final = ("url", "serverUrl", "httpUrl")
-_SSE: Final = "This server uses HTTP+SSE (2024-11-05). Only Streamable HTTP can be added."
 _COMMAND: Final = (
     "This server is a local command. Add the command to UPSTREAM_COMMANDS in the settings under this name, "
     "and then add the server again."
@@ -100,7 +99,7 @@ def _server(name: str, given: Any) -> ConfiguredServer:
         problem = _COMMAND if is_command else "There is no address."
         return ConfiguredServer(name, problem=problem, is_command=is_command)
     headers = given.get("headers")
-    return _remote(name, url, str(given.get("type", "")), headers if isinstance(headers, dict) else {})
+    return _remote(name, url, headers if isinstance(headers, dict) else {})
 
 
 def _described(given: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
@@ -115,14 +114,12 @@ def _described(given: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
                 for each in (given_headers if isinstance(given_headers, list) else ())
                 if isinstance(each, dict)
             }
-            yield _remote(name, remote["url"], str(remote.get("type", "")), headers)
+            yield _remote(name, remote["url"], headers)
     if not remotes:
         yield ConfiguredServer(name, problem=_COMMAND, is_command=True)
 
 
-def _remote(name: str, url: str, kind: str, headers: Mapping[Any, Any]) -> ConfiguredServer:
-    if kind == "sse":
-        return ConfiguredServer(name, url, problem=_SSE)
+def _remote(name: str, url: str, headers: Mapping[Any, Any]) -> ConfiguredServer:
     if _PLACEHOLDER.search(url):
         return ConfiguredServer(name, url, problem=_OPEN_URL)
     texts = {str(key): str(value).strip() for key, value in headers.items()}

@@ -63,14 +63,13 @@ def test_description_of_the_registry_is_read(wrapped: bool) -> None:
     first, second = read(json.dumps({"server": given, "_meta": {}} if wrapped else given))
     assert (first.name, first.url, first.headers) == ("weather", URL, {"X-Team": "a"})
     assert first.open_headers == ("X-Key",)
-    assert (second.name, "HTTP+SSE" in second.problem) == ("weather-2", True)
+    assert (second.name, second.url, second.problem) == ("weather-2", "https://mcp.example.com/sse", "")
 
 
 @pytest.mark.parametrize(
     ("server", "problem"),
     [
         ({"command": "npx", "args": ["-y", "x"]}, "local command"),
-        ({"type": "sse", "url": URL}, "HTTP+SSE"),
         ({"url": "https://${env:HOST}/mcp"}, "placeholder"),
         ({"url": "https://mcp.example.com/{tenant}/mcp"}, "placeholder"),
         ({"url": 7}, "no address"),

@@ -1,0 +1,149 @@
+"""Servers of 2024-11-05: the fall back to HTTP+SSE, its address of messages, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from mcp_app.protocol.client.answers import Event, Progress
+from mcp_app.protocol.client.faults import Kind, UpstreamFault
+from mcp_app.upstreams import client, connection
+from mcp_app.upstreams.caller import Caller
+from mcp_app.upstreams.server import UpstreamServer
+from tests.servers.asgi_site import served
+from tests.unit.upstreams.test_client import call, text
+
+pytestmark = pytest.mark.requirement("INT-80")
+TOOLS = [("tools", "tools/list", "tools")]
+
+
+class OldServer:
+    """A server of HTTP+SSE with one tool. ``endpoint`` is the address that its streams name."""
+
+    def __init__(self) -> None:
+        self.origin, self.endpoint = "", "/messages?session={}"
+        self.streams: dict[str, asyncio.Queue[dict[str, Any] | None]] = {}
+        self.opened = 0
+        self.posted: list[str] = []
+
+    def settings(self) -> UpstreamServer:
+        return UpstreamServer(1, "old", f"{self.origin}/sse", era="auto", seconds=5.0)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/sse" and scope["method"] == "GET":
+            await self._stream(receive, send)
+        elif scope["path"] == "/messages":
+            await self._message(scope, receive, send)
+        else:
+            await send({"type": "http.response.start", "status": 405, "headers": []})
+            await send({"type": "http.response.body"})
+
+    async def _stream(self, receive: Any, send: Any) -> None:
+        self.opened += 1
+        name = str(self.opened)
+        messages = self.streams[name] = asyncio.Queue()
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        first = f"event: endpoint\ndata: {self.endpoint.format(name)}\n\n"
+        await send({"type": "http.response.body", "body": first.encode(), "more_body": True})
+        left = asyncio.create_task(self._left(receive, messages))
+        while (message := await messages.get()) is not None:
+            data = json.dumps({"jsonrpc": "2.0", **message})
+            event = f"event: message\ndata: {data}\n\n".encode()
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        left.cancel()
+        del self.streams[name]
+        await send({"type": "http.response.body"})
+
+    async def _left(self, receive: Any, messages: asyncio.Queue[Any]) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        messages.put_nowait(None)
+
+    async def _message(self, scope: Any, receive: Any, send: Any) -> None:
+        name = scope["query_string"].decode().partition("=")[2]
+        message = json.loads((await receive())["body"])
+        status = 202 if name in self.streams else 404
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body"})
+        self.posted.append(message.get("method", "answer"))
+        if status == 202 and "id" in message and "method" in message:
+            for answer in self._answers(message, name):
+                self.streams[name].put_nowait(answer)
+
+    def _answers(self, message: dict[str, Any], name: str) -> list[Any]:
+        number, params = message["id"], message.get("params", {})
+        if message["method"] == "initialize":
+            info = {"name": "old", "version": "1"}
+            result = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": info}
+            return [{"id": number, "result": result}]
+        if message["method"] == "tools/list":
+            return [{"id": number, "result": {"tools": [{"name": "which", "inputSchema": {}}]}}]
+        if params["name"] == "end":
+            return [None]
+        progress = {"progressToken": params["_meta"]["progressToken"], "progress": 1}
+        forged = {"id": "other", "result": {}}
+        answer = {"id": number, "result": {"content": [{"type": "text", "text": name}]}}
+        ping = {"id": "p", "method": "ping"}
+        return [ping, {"method": "notifications/progress", "params": progress}, forged, answer]
+
+
+@pytest.fixture
+async def old() -> AsyncIterator[OldServer]:
+    found = OldServer()
+    async with served(found) as found.origin:
+        yield found
+        for session in list(connection.local_sessions.values()):
+            session.close()
+        while found.streams:
+            await asyncio.sleep(0.01)
+
+
+async def test_server_that_knows_no_post_is_used_over_http_sse(old: OldServer) -> None:
+    events: list[Event] = []
+
+    async def record(event: Event) -> None:
+        events.append(event)
+
+    found = await client.listing(old.settings(), TOOLS)
+    assert found.peer.version == "2024-11-05"
+    assert [tool["name"] for tool in found.items["tools"]] == ["which"]
+    name = text(await call(old.settings(), "which", on_event=record))
+    assert [type(event) for event in events] == [Progress]
+    assert text(await call(old.settings(), "which")) == name
+    assert text(await call(old.settings(), "which", key="another")) != name
+    assert "answer" in old.posted
+
+
+async def test_ended_session_is_opened_again(old: OldServer) -> None:
+    name = text(await call(old.settings(), "which"))
+    with pytest.raises(UpstreamFault) as raised:
+        await call(old.settings(), "end")
+    assert raised.value.kind == Kind.BROKEN_OFF
+    assert text(await call(old.settings(), "which")) != name
+
+
+@pytest.mark.parametrize("endpoint", ["https://evil.example.com/m", "//evil.example.com/m", "file:///etc/x"])
+async def test_address_of_messages_is_at_the_same_server(old: OldServer, endpoint: str) -> None:
+    old.endpoint = endpoint
+    with pytest.raises(UpstreamFault, match="another server") as raised:
+        await call(old.settings(), "which")
+    assert raised.value.kind == Kind.BLOCKED
+    assert old.posted == []
+
+
+async def test_server_without_an_endpoint_keeps_its_first_refusal(old: OldServer) -> None:
+    server = UpstreamServer(1, "old", f"{old.origin}/nothing", era="auto", seconds=5.0)
+    with pytest.raises(UpstreamFault, match="405") as raised:
+        await client.requested(server, Caller("one"), "tools/call", {}, hops=0, seconds=5.0)
+    assert raised.value.kind == Kind.NOT_MCP
+
+
+async def test_calls_at_the_same_time_get_their_own_answers(old: OldServer) -> None:
+    answers = await asyncio.gather(*(call(old.settings(), "which", key=f"{n % 2}") for n in range(10)))
+    assert len({text(answer) for answer in answers[::2]}) == 1
+    assert len({text(answer) for answer in answers}) == 2
