@@ -85,7 +85,7 @@ def subjects_of_limits_exist(databases: Iterable[str] | None = None, **_: Any) -
         Warning(
             f"The limit {row.name} limits no call: {marked(reasons[row.pk])}.",
             hint="Change its callers or tools in the admin, or delete it.",
-            id="mcp_app.W045",
+            id="mcp_app.W046",
         )
         for row in rows
         if row.pk in reasons
