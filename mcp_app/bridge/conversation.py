@@ -7,7 +7,7 @@ a log message and a changed list do not.
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -18,6 +18,8 @@ from mcp_app.protocol.messages import jsonrpc
 
 MAX_OPEN: Final = 200
 _LIST_CHANGED: Final = "/list_changed"
+
+V = TypeVar("V")
 
 
 class RequestRefused(Exception):
@@ -63,7 +65,7 @@ class Conversation:
         """Send a notification. A request that it cancels gets no answer any more."""
         self.used_at = time.monotonic()
         if method == "notifications/cancelled" and isinstance(params, dict):
-            stream = self._open.pop(_id(params.get("requestId")) or "", None)
+            stream = _removed(self._open, params.get("requestId"))
             if stream is None:
                 return
             stream.fail("The caller cancelled.")
@@ -72,7 +74,7 @@ class Conversation:
 
     async def answer(self, number: Any, message: bytes) -> None:
         """Send the answer to an open question. Any other answer is dropped."""
-        if self._questions.pop(_id(number) or "", None) is not None:
+        if _removed(self._questions, number) is not None:
             await self.child.write(message)
 
     async def leave(self, number: jsonrpc.Id, stream: Stream) -> None:
@@ -124,7 +126,7 @@ class Conversation:
         return False
 
     async def _answered(self, number: jsonrpc.Id | None, line: bytes) -> bool:
-        stream = None if number is None else self._open.pop(number, None)
+        stream = _removed(self._open, number)
         if stream is None:
             return False
         self.has_answered = True
@@ -163,14 +165,21 @@ class Conversation:
 
     def _stream_of(self, method: str, params: dict[str, Any]) -> Stream | None:
         if method == "notifications/progress":
-            return self._open.get(_id(params.get("progressToken")) or "")
+            token = _id(params.get("progressToken"))
+            return None if token is None else self._open.get(token)
         if method == "notifications/cancelled":
-            found = self._questions.pop(_id(params.get("requestId")) or "", None)
+            found = _removed(self._questions, params.get("requestId"))
             return None if found is None else found[0]
         streams = list(self._open.values())
         if method.endswith(_LIST_CHANGED):
             return streams[-1] if streams else None
         return streams[0] if len(streams) == 1 else None
+
+
+def _removed(found: dict[jsonrpc.Id, V], value: Any) -> V | None:
+    """Remove and return the entry of an id. 0 and an empty text are ids, too."""
+    number = _id(value)
+    return None if number is None else found.pop(number, None)
 
 
 def _id(value: Any) -> jsonrpc.Id | None:

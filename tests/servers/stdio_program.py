@@ -19,12 +19,12 @@ def send(message: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def ask(method: str, params: dict[str, Any]) -> Any:
+def ask(method: str, params: dict[str, Any], number: str | int) -> Any:
     """Ask the client, and return its answer."""
-    send({"id": f"q{calls}", "method": method, "params": params})
+    send({"id": number, "method": method, "params": params})
     while line := sys.stdin.readline():
         message = json.loads(line)
-        if message.get("id") == f"q{calls}":
+        if message.get("id") == number and "method" not in message:
             return message.get("result", message.get("error"))
     return None
 
@@ -49,7 +49,7 @@ def steps(arguments: dict[str, Any]) -> None:
 
 def form(arguments: dict[str, Any]) -> str:
     params = {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
-    return json.dumps(ask("elicitation/create", params))
+    return json.dumps(ask("elicitation/create", params, arguments.get("number", f"q{calls}")))
 
 
 def log(arguments: dict[str, Any]) -> None:
