@@ -18,6 +18,7 @@ _TEXTS: Final = (
 )  # fmt: skip
 _NUMBERS: Final = ("rate", "burst", "concurrent", "budget")
 _STAYS: Final = "A file has no limits of one user, API key or OAuth client: take it out."
+_TAKEN: Final = "This installation has its own limit with this name: rename it in the file, or take it out."
 
 
 class LimitSection:
@@ -28,9 +29,8 @@ class LimitSection:
     def rows(self) -> dict[str, dict[str, Any]]:
         """Return the values of the stored limits by name, without those that stay in an installation."""
         rows = LimitRule.objects.exclude(Q(who__in=_NAMED) & ~Q(who_value=EACH)).select_related("group")
-        found = {row.name: services.state_of(row) | {"who_value": row.who_name} for row in rows}
-        orphaned = {row.name for row in rows if row.is_orphaned}
-        return {name: values for name, values in found.items() if name not in orphaned and not _stays(values)}
+        found = {row.name: (row, _values(row)) for row in rows}
+        return {name: values for name, (row, values) in found.items() if _travels(row, values)}
 
     def read(self, key: str, given: dict[str, Any]) -> dict[str, Any]:
         """Return all values of a limit in a file. Raises ValidationError for values of another type."""
@@ -40,7 +40,9 @@ class LimitSection:
         values = services.state_of(LimitRule(name=key)) | given
         if _stays(values):
             raise ValidationError({"who": [_STAYS]})
-        present = LimitRule.objects.filter(name=key).first()
+        present = LimitRule.objects.filter(name=key).select_related("user", "group").first()
+        if present is not None and not _travels(present, _values(present)):
+            raise ValidationError({"name": [_TAKEN]})
         row = LimitRule(name=key, pk=present.pk if present is not None else None)
         row._state.adding = present is None
         for name, value in values.items():
@@ -55,6 +57,15 @@ class LimitSection:
             services.save_rule(actor=actor, rule=row, name=key, **values)
         elif row is not None:
             services.delete_rule(rule=row, actor=actor)
+
+
+def _values(row: LimitRule) -> dict[str, Any]:
+    return services.state_of(row) | {"who_value": row.who_name}
+
+
+def _travels(row: LimitRule, values: dict[str, Any]) -> bool:
+    """Return True if a stored limit is part of files. Imports leave all others as they are."""
+    return not (row.is_orphaned or _stays(values))
 
 
 def _stays(values: dict[str, Any]) -> bool:

@@ -93,3 +93,18 @@ def test_import_of_limits_needs_their_permission() -> None:
     with pytest.raises(ImportForbidden) as forbidden:
         bring(limits(CALM), may=lambda name: name == "mcp_app.publish_entries")
     assert forbidden.value.permissions == ["mcp_app.add_limitrule"]
+
+
+@pytest.mark.parametrize("who", ["user:ada", "group:gone", "exempt"])
+def test_file_cannot_replace_a_limit_that_stays_here(who: str) -> None:
+    get_user_model().objects.create_user("ada")
+    Group.objects.create(name="gone")
+    kind, _, value = who.partition(":")
+    values = {"who": kind, "who_value": value} if value else {"who": "installation", "exempt": ["user:ada"]}
+    save_rule(actor=None, name="calm", **values, **RATE)
+    Group.objects.filter(name="gone").delete()
+    before = LimitRule.objects.values().get()
+    with pytest.raises(TransferRefused) as refused:
+        bring(limits(CALM), may=lambda name: "change" not in name)
+    assert [problem.field for problem in refused.value.problems] == ["name"]
+    assert LimitRule.objects.values().get() == before
