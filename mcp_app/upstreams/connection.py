@@ -139,10 +139,10 @@ async def _attempt(
         bounds, socket = policy(until, budget), _socket(server)
         async with exchange(request, bounds, own, caller=caller, socket=socket) as answer:
             if sent.id is None:
-                await accepted(server, answer, sent)
+                await accepted(server, answer, sent, own)
                 return Reply(None)
             if answer.status != 200:
-                raise await _refusal(server, answer, sent)
+                raise await _refusal(server, answer, sent, own)
             reader = AnswerReader(sent.id, budget, cleaned)
             event = await _answer(answer, reader, on_event, budget, idle)
             return Reply(event, answer.header(SESSION_HEADER.lower()))
@@ -203,13 +203,13 @@ async def _drained(chunks: AsyncIterator[bytes]) -> None:
                 pass
 
 
-async def accepted(server: UpstreamServer, answer: Answer, sent: Outgoing) -> None:
+async def accepted(server: UpstreamServer, answer: Answer, sent: Outgoing, own: Secrets) -> None:
     """Raise UpstreamFault if a message that gets no answer is refused."""
     if not 200 <= answer.status < 300:
-        raise await _refusal(server, answer, sent)
+        raise await _refusal(server, answer, sent, own)
 
 
-async def _refusal(server: UpstreamServer, answer: Answer, sent: Outgoing) -> UpstreamFault:
+async def _refusal(server: UpstreamServer, answer: Answer, sent: Outgoing, own: Secrets) -> UpstreamFault:
     body = bytearray()
     # The status counts, even if the rest cannot be read.
     with suppress(EgressFailed, EgressRefused):
@@ -217,10 +217,12 @@ async def _refusal(server: UpstreamServer, answer: Answer, sent: Outgoing) -> Up
             body += chunk
             if len(body) > handshake.MAX_ERROR_BYTES:
                 break
-    if server.command and (fault := bridge.fault_of(answer.status, bytes(body))) is not None:
+    # Servers repeat refused headers in their errors.
+    cleaned = hidden_bytes(bytes(body), secret_texts(own))
+    if server.command and (fault := bridge.fault_of(answer.status, cleaned)) is not None:
         return fault
     in_session = not sent.opens and any(name == SESSION_HEADER for name, _ in sent.headers)
-    return handshake.fault_of(answer.status, bytes(body), in_session=in_session)
+    return handshake.fault_of(answer.status, cleaned, in_session=in_session)
 
 
 def _local(headers: Headers) -> str | None:

@@ -116,7 +116,7 @@ class EventSession:
         request = Request("POST", self._endpoint.result(), headers, sent.body)
         try:
             async with exchange(request, connection.policy(until, connection.BUDGET), own) as answer:
-                await connection.accepted(self._server, answer, sent)
+                await connection.accepted(self._server, answer, sent, own)
         except EgressRefused as refused:
             raise UpstreamFault(Kind.BLOCKED, f"cannot be used. {refused}", sent=refused.sent) from None
         except EgressFailed as failed:

@@ -537,6 +537,15 @@ def test_refused_renewal_needs_attention_and_is_no_outage(crm: Upstream, ada: An
     assert len(site.forms) == before
 
 
+def test_token_that_a_refusal_repeats_is_hidden(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    connect(ada, crm, site)
+    publish(crm, ada)
+    (token,) = site.accounts
+    site.answers["/mcp"] = (400, {"error": {"code": -32600, "message": f"Unknown header Bearer {token}."}})
+    assert (text := whoami(ada)).count("[hidden]") == 1
+    assert token not in text
+
+
 def test_unavailable_authorization_server_keeps_the_connection(
     crm: Upstream, ada: Any, site: LoginServer
 ) -> None:
