@@ -143,9 +143,8 @@ def _granted(client: UpstreamClient, code: str, pending: _Pending) -> Tokens:
     try:
         return async_to_sync(tokens.requested)(client, form)
     except TokensFailed as failed:
-        if failed.error == "invalid_client":
-            # The next login registers a new client.
-            UpstreamClient.objects.filter(pk=client.pk).update(retired_at=clock.now())
+        if failed.is_unknown_client:
+            use.retire(client)
         raise LoginRefused(f"The login failed. {failed}") from None
 
 

@@ -98,10 +98,18 @@ def stored_client(client: UpstreamClient) -> UpstreamClient:
     return client
 
 
-def usable_registration(upstream: Upstream, issuer: str, callback: str) -> UpstreamClient | None:
-    """Return the stored registration at an issuer, unless the server may have forgotten it."""
+def usable_registration(upstream: Upstream, authority: Authority, callback: str) -> UpstreamClient | None:
+    """Return the stored registration at a server with its current token endpoint.
+
+    Return None if the server may have forgotten it.
+    """
     rows = UpstreamClient.objects.filter(
-        upstream=upstream, issuer=issuer, origin=Origin.REGISTERED, redirect_uri=callback, retired_at=None
+        upstream=upstream,
+        issuer=authority.issuer,
+        token_endpoint=authority.token_endpoint,
+        origin=Origin.REGISTERED,
+        redirect_uri=callback,
+        retired_at=None,
     )
     row = rows.order_by("-pk").first()
     if row is None:
@@ -128,7 +136,7 @@ async def _entered(upstream: Upstream, authority: Authority, addresses: Addresse
 
 async def _registered(upstream: Upstream, authority: Authority, addresses: Addresses) -> UpstreamClient:
     async def stored() -> UpstreamClient | None:
-        return await aquery(usable_registration, upstream, authority.issuer, addresses.callback)
+        return await aquery(usable_registration, upstream, authority, addresses.callback)
 
     lock, holder = f"upstream-client/{upstream.pk}", secrets.token_hex(8)
     if (found := await stored()) is not None:

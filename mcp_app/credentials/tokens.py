@@ -7,6 +7,7 @@ time asks for a new token, over all processes.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import secrets
 import time
@@ -168,6 +169,8 @@ def lifetime(stated: Any) -> float:
     try:
         seconds = float(stated) if stated is not None and not isinstance(stated, bool) else USUAL_SECONDS
     except (TypeError, ValueError):
+        seconds = USUAL_SECONDS
+    if math.isnan(seconds):  # "nan" is a number for float().
         seconds = USUAL_SECONDS
     seconds = min(max(seconds, 1.0), 30 * 86_400.0)
     return seconds - EARLY_SECONDS if seconds > 2 * EARLY_SECONDS else seconds / 2

@@ -44,6 +44,11 @@ class TokensFailed(Exception):
         super().__init__(text)
         self.is_final, self.error = is_final, error
 
+    @property
+    def is_unknown_client(self) -> bool:
+        """True if the authorization server does not know the client, or refuses its secret."""
+        return self.error == "invalid_client"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tokens:

@@ -131,6 +131,11 @@ def store(row: UserConnection, tokens: Tokens) -> None:
     row.expires_at = None if tokens.expires_at is None else datetime.fromtimestamp(tokens.expires_at, UTC)
 
 
+def retire(client: UpstreamClient) -> None:
+    """Record that the authorization server does not know a client. The next login gets another one."""
+    UpstreamClient.objects.filter(pk=client.pk).update(retired_at=clock.now())
+
+
 def _standing(server: int, user: Any) -> Standing:
     row = _rows().filter(upstream_id=server, user_id=user).first()
     return Standing.MISSING if row is None else standing_of(row)
@@ -212,6 +217,8 @@ async def _renew(pk: int, sealed: str) -> None:
     except TokensFailed as failed:
         text = f"The connection could not be renewed. {failed}"
         await aquery(_fail if failed.is_final else _release, row, text)
+        if failed.is_unknown_client:
+            await aquery(retire, row.client)
         raise AccountRefused(text) from None
     await aquery(_write, row, granted)
 

@@ -370,6 +370,17 @@ def test_hostile_scope_of_a_token_is_stored_as_words(crm: Upstream, ada: Any, si
     assert connect(ada, crm, site).scope == "read <b>x</b>"
 
 
+@pytest.mark.parametrize("stated", ["nan", "-nan", "inf", -1, [], True, 2**60])
+def test_hostile_lifetime_of_a_token_is_limited(
+    crm: Upstream, ada: Any, site: LoginServer, stated: Any
+) -> None:
+    answer = {"access_token": "a" * 30, "token_type": "bearer", "expires_in": stated}
+    site.answers["/token"] = (200, answer)
+    expires = connect(ada, crm, site).expires_at
+    assert expires is not None
+    assert abs(expires.timestamp() - clock.timestamp()) < 31 * 86_400
+
+
 def test_user_begins_one_login_at_a_time(crm: Upstream, ada: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_values, "acquire", lambda name, *_: not name.startswith("user-connecting/"))
     page = browser_of(ada).post(f"/connections/{crm.pk}/connect/")
@@ -383,6 +394,15 @@ def test_unknown_client_is_registered_again(crm: Upstream, ada: Any, site: Login
     asked = begin(browser, crm)
     back(browser, crm, state=asked["state"], code="x", iss=site.origin)
     assert begin(browser, crm)["client_id"] == "client-2"
+
+
+def test_registration_is_repeated_after_the_token_endpoint_moved(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    connect(ada, crm, site)
+    site.metadata = {"token_endpoint": f"{site.origin}/new/token"}
+    assert begin(browser_of(ada), crm)["client_id"] == "client-2"
+    assert UpstreamClient.objects.latest("pk").token_endpoint == f"{site.origin}/new/token"
 
 
 # Who may connect.
@@ -535,6 +555,20 @@ def test_refused_renewal_needs_attention_and_is_no_outage(crm: Upstream, ada: An
     before = len(site.forms)
     assert "cannot use the connection" in whoami(ada)
     assert len(site.forms) == before
+
+
+def test_client_that_is_unknown_at_a_renewal_is_registered_again(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    row = connect(ada, crm, site)
+    publish(crm, ada)
+    expire(row)
+    site.answers["/token"] = (401, {"error": "invalid_client"})
+    assert "invalid_client" in whoami(ada)
+    site.answers.clear()
+    assert begin(browser_of(ada), crm)["client_id"] == "client-2"
+    connect(ada, crm, site)
+    assert whoami(ada) == "ada"
 
 
 def test_token_that_a_refusal_repeats_is_hidden(crm: Upstream, ada: Any, site: LoginServer) -> None:
