@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from mcp_app import conf
 from mcp_app.credentials import services as credentials
@@ -40,6 +40,7 @@ _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 
 OnEvent = Callable[[Event], Awaitable[None]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,20 @@ async def post(
         session = _session(session_id)
         return Reply(await session.request(sent, on_event, until, budget), session_id)
     request = Request(sent.method, server.url, sent.headers, sent.body)
+
+    async def attempt(own: Secrets) -> Reply:
+        return await _attempt(server, request, sent, own, until, on_event, budget, idle)
+
+    return await with_secrets(server, until, attempt)
+
+
+async def with_secrets(server: UpstreamServer, until: float, attempt: Callable[[Secrets], Awaitable[T]]) -> T:
+    """Return the result of ``attempt``, repeated with a new token after a refused one."""
     renewed = False
     while True:
         own = await secrets_of(server, until)
         try:
-            return await _attempt(server, request, sent, own, until, on_event, budget, idle)
+            return await attempt(own)
         except UpstreamFault as fault:
             if fault.kind != Kind.LOGIN:
                 raise

@@ -16,8 +16,8 @@ import orjson
 
 from mcp_app.credentials.checks import target_of
 from mcp_app.credentials.hiding import hidden_bytes, secret_texts
-from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, exchange
-from mcp_app.protocol.client import outgoing
+from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
+from mcp_app.protocol.client import handshake, outgoing
 from mcp_app.protocol.client.answers import AnswerReader, Budget, Event
 from mcp_app.protocol.client.events import EventDecoder
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
@@ -34,6 +34,8 @@ OLDER: Final = frozenset((400, 404, 405))
 STREAM_SECONDS: Final = 3_600.0
 MAX_SESSIONS: Final = 50
 MAX_WAITING: Final = 1_000
+# Enough for the forms of the last few tokens.
+MAX_HIDDEN: Final = 200
 _HEADERS: Final = (("Accept", "text/event-stream"),)
 _ENDED: Final = "ended the session."
 
@@ -48,6 +50,8 @@ class EventSession:
         self._endpoint: asyncio.Future[str] = self._loop.create_future()
         self._open: dict[jsonrpc.Id, asyncio.Queue[bytes | None]] = {}
         self._answering: set[asyncio.Task[None]] = set()
+        # The secrets that the server may repeat. Tokens are renewed while the stream is open.
+        self._hidden: tuple[str, ...] = ()
         self._task = self._loop.create_task(self._read())
         # Its fault is raised to those who wait.
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -111,27 +115,41 @@ class EventSession:
 
     async def _post(self, sent: Outgoing, until: float) -> None:
         """Send a message to the address that the stream named."""
-        own = await connection.secrets_of(self._server, until)
         headers = tuple(pair for pair in sent.headers if pair[0] != SESSION_HEADER)
         request = Request("POST", self._endpoint.result(), headers, sent.body)
-        try:
+
+        async def attempt(own: Secrets) -> None:
+            self._hide(own)
             async with exchange(request, connection.policy(until, connection.BUDGET), own) as answer:
                 await connection.accepted(self._server, answer, sent, own)
+
+        try:
+            await connection.with_secrets(self._server, until, attempt)
         except EgressRefused as refused:
             raise UpstreamFault(Kind.BLOCKED, f"cannot be used. {refused}", sent=refused.sent) from None
         except EgressFailed as failed:
             raise connection.failure(self._server, failed, until) from None
 
+    def _hide(self, own: Secrets) -> None:
+        """Hide secrets in the messages from now on."""
+        self._hidden = tuple(dict.fromkeys((*secret_texts(own), *self._hidden)))[:MAX_HIDDEN]
+
     async def _read(self) -> None:
         """Read the stream until it ends. Raise UpstreamFault if it is not one of this transport."""
         until = time.monotonic() + STREAM_SECONDS
-        try:
-            own = await connection.secrets_of(self._server, until)
-            request = Request("GET", self._server.url, _HEADERS)
+        request = Request("GET", self._server.url, _HEADERS)
+
+        async def attempt(own: Secrets) -> None:
+            self._hide(own)
             async with exchange(request, connection.policy(until, connection.BUDGET), own) as answer:
+                if answer.status in (401, 403):
+                    raise handshake.fault_of(answer.status, b"", in_session=False)
                 if answer.status != 200 or answer.content_type != "text/event-stream":
                     raise UpstreamFault(Kind.NOT_MCP, "has no event stream.", status=answer.status)
-                await self._events(answer, secret_texts(own))
+                await self._events(answer)
+
+        try:
+            await connection.with_secrets(self._server, until, attempt)
         except (EgressRefused, EgressFailed):
             raise UpstreamFault(Kind.BROKEN_OFF, _ENDED) from None
         finally:
@@ -141,14 +159,14 @@ class EventSession:
                     messages.get_nowait()
                 messages.put_nowait(None)
 
-    async def _events(self, answer: Answer, hidden: tuple[str, ...]) -> None:
+    async def _events(self, answer: Answer) -> None:
         decoder = EventDecoder(connection.BUDGET.message_bytes)
         async for chunk in answer.chunks():
             for data in decoder.feed(chunk):
                 if not self._endpoint.done():
                     self._endpoint.set_result(self._address(data))
                 else:
-                    self._route(hidden_bytes(data, hidden).replace(b"\n", b" "))
+                    self._route(hidden_bytes(data, self._hidden).replace(b"\n", b" "))
 
     def _address(self, data: bytes) -> str:
         """Return the address of messages, which must be at the server itself (SSE1-05)."""

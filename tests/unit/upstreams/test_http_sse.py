@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 
+from mcp_app.credentials import services as credentials
 from mcp_app.protocol.client.answers import Event, Progress
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.upstreams import client, connection
@@ -147,3 +149,77 @@ async def test_calls_at_the_same_time_get_their_own_answers(old: OldServer) -> N
     answers = await asyncio.gather(*(call(old.settings(), "which", key=f"{n % 2}") for n in range(10)))
     assert len({text(answer) for answer in answers[::2]}) == 1
     assert len({text(answer) for answer in answers}) == 2
+
+
+class GuardedServer(OldServer):
+    """A server of HTTP+SSE that accepts one token and repeats it. Each new token replaces the one before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = 0
+
+    @property
+    def token(self) -> str:
+        return f"secret-access-token-{self.tokens}"
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/token":
+            self.tokens += 1
+            body = json.dumps({"access_token": self.token, "token_type": "bearer"}).encode()
+            headers = [(b"content-type", b"application/json")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        elif self._is_refused(scope):
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body"})
+        else:
+            await super().__call__(scope, receive, send)
+
+    def _is_refused(self, scope: Any) -> bool:
+        is_guarded = scope["path"] == "/messages" or scope["method"] == "GET"
+        return is_guarded and (b"authorization", f"Bearer {self.token}".encode()) not in scope["headers"]
+
+    def _answers(self, message: dict[str, Any], name: str) -> list[Any]:
+        return [
+            {**answer, "result": {"content": [{"type": "text", "text": f"{name} {self.token}"}]}}
+            if "content" in answer.get("result", {})
+            else answer
+            for answer in super()._answers(message, name)
+        ]
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[GuardedServer]:
+    found = GuardedServer()
+    async with served(found) as found.origin:
+        yield found
+        for session in list(connection.local_sessions.values()):
+            session.close()
+        while found.streams:
+            await asyncio.sleep(0.01)
+
+
+async def with_credential(guarded: GuardedServer) -> UpstreamServer:
+    """Store a credential for the server, and return the settings of the server."""
+    await sync_to_async(credentials.save_credential)(
+        actor=None, name="old-key", kind="client_credentials", origins=[guarded.origin],
+        token_url=f"{guarded.origin}/token", secret={"client_id": "us", "client_secret": "s" * 20},
+    )  # fmt: skip
+    return UpstreamServer(1, "old", f"{guarded.origin}/sse", credential="old-key", seconds=5.0)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_refused_token_is_renewed_and_hidden_in_an_open_stream(guarded: GuardedServer) -> None:
+    server = await with_credential(guarded)
+    assert text(await call(server, "which")) == "1 [hidden]"
+    guarded.tokens += 1
+    assert text(await call(server, "which")) == "1 [hidden]"
+    assert guarded.tokens == 3
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_refused_token_is_renewed_before_the_stream(guarded: GuardedServer) -> None:
+    server = await with_credential(guarded)
+    await credentials.secrets_for("old-key", server.url)
+    guarded.tokens += 1
+    assert text(await call(server, "which")) == "1 [hidden]"
