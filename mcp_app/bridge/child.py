@@ -25,6 +25,8 @@ TERM_SECONDS: Final = 3.0
 # Error output and messages for no caller are read at this rate at most, so that a flood costs little.
 FLOOD_BYTES_PER_SECOND: Final = 1024 * 1024
 _CHUNK: Final = 64 * 1024
+# The bytes whose handling costs as much as a line itself.
+_LINE: Final = 64
 _POLL_SECONDS: Final = 0.5
 _LAUNCHER: Final = str(Path(__file__).with_name("launcher.py"))
 
@@ -139,6 +141,8 @@ class Child:
         await asyncio.wait([reading], timeout=1.0)
         for task in self._tasks[:2]:
             task.cancel()
+        # Unread output keeps its pipes open, and ``Process`` cannot close them.
+        self._process._transport.close()  # type: ignore[attr-defined]
         on_end(self, self.reason or _ending(status))
 
     async def _status(self) -> int:
@@ -152,7 +156,7 @@ class Child:
     async def _read(self, on_line: OnLine) -> None:
         stdout = self._process.stdout
         assert stdout is not None
-        unused = 0
+        slowly = _Slowly()
         while True:
             try:
                 line = await stdout.readuntil(b"\n")
@@ -164,16 +168,13 @@ class Child:
                 self.kill(f"It sent a line of more than {MAX_LINE_BYTES // 1024 // 1024} MiB.")
                 return
             line = line.strip()
-            if line and not await on_line(line):
-                unused += len(line) + 64
-                if unused > _CHUNK:
-                    await asyncio.sleep(unused / FLOOD_BYTES_PER_SECOND)
-                    unused = 0
+            if not line or not await on_line(line):
+                await slowly.read(len(line) + _LINE)
 
     async def _read_errors(self) -> None:
         stderr = self._process.stderr
         assert stderr is not None
-        rest = b""
+        rest, slowly = b"", _Slowly()
         while chunk := await stderr.read(_CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
@@ -181,9 +182,22 @@ class Child:
             if len(rest) > _CHUNK:
                 self._errors.add(self.pid, rest)
                 rest = b""
-            if len(chunk) == _CHUNK or len(lines) > 100:
-                await asyncio.sleep(len(chunk) / FLOOD_BYTES_PER_SECOND)
+            await slowly.read(len(chunk) + _LINE * len(lines))
         self._errors.add(self.pid, rest)
+
+
+class _Slowly:
+    """The pace of a reader, which sleeps after each 64 KiB."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    async def read(self, number: int) -> None:
+        """Count bytes that were read, and sleep if they are many."""
+        self._bytes += number
+        if self._bytes > _CHUNK:
+            await asyncio.sleep(self._bytes / FLOOD_BYTES_PER_SECOND)
+            self._bytes = 0
 
 
 def _ending(status: int) -> str:

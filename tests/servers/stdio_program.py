@@ -69,6 +69,14 @@ def endless(arguments: dict[str, Any]) -> None:
         sys.stdout.write("x" * 65_536)
 
 
+def flood(arguments: dict[str, Any]) -> None:
+    """Write to standard output or error without an end."""
+    file, text = getattr(sys, arguments["file"]), arguments["text"] * arguments["repeat"]
+    while True:
+        file.write(text)
+        file.flush()
+
+
 def noise(arguments: dict[str, Any]) -> None:
     sys.stdout.write("This is no JSON.\n[1]\n7\n")
 
@@ -110,8 +118,8 @@ def secret(arguments: dict[str, Any]) -> str:
 
 
 FUNCTIONS: list[Callable[[dict[str, Any]], str | None]] = [
-    counter, environment, pid, steps, form, log, changed, die, endless, noise, stderr, ignore_end, child,
-    memory, forged, sleep, secret,
+    counter, environment, pid, steps, form, log, changed, die, endless, flood, noise, stderr, ignore_end,
+    child, memory, forged, sleep, secret,
 ]  # fmt: skip
 TOOLS = {function.__name__: function for function in FUNCTIONS}
 

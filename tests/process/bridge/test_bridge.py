@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -181,6 +182,50 @@ async def test_endless_line_kills_the_process(bridge: Bridge) -> None:
     fault = await fault_of(server_of("usual"), "endless")
     assert "8 MiB" in str(fault)
     assert (await shown("usual"))["processes"] == []
+
+
+@pytest.mark.requirement("INT-71")
+@pytest.mark.parametrize(
+    ("file", "text"), [("stdout", "\n"), ("stdout", "x\n"), ("stderr", "x"), ("stderr", "\n")]
+)
+async def test_flood_is_read_slowly(
+    bridge: Bridge, file: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept = list[float]()
+
+    async def sleep(seconds: float, usual: Any = asyncio.sleep) -> None:
+        slept.append(seconds)
+        await usual(seconds)
+
+    monkeypatch.setattr("mcp_app.bridge.child.asyncio.sleep", sleep)
+    # Less than a whole chunk is read at once.
+    arguments = {"file": file, "text": text, "repeat": 60_000 // len(text)}
+    flooding = asyncio.create_task(call(server_of("usual"), "flood", arguments))
+    await until(lambda: any(each > 0.05 for each in slept))
+    flooding.cancel()
+
+
+@pytest.mark.requirement("INT-75")
+async def test_flooding_process_leaves_no_pipe(bridge: Bridge) -> None:
+    def pipes() -> int:
+        found = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+        return sum("/pipe:" in each for each in found)
+
+    server = server_of("usual")
+    gc.collect()
+    # The collector would close a pipe that nothing refers to, some time later.
+    gc.disable()
+    try:
+        before = pipes()
+        arguments = {"file": "stderr", "text": "x", "repeat": 60_000}
+        flooding = asyncio.create_task(call(server, "flood", arguments))
+        await until(lambda: pools(bridge) and next(iter(pools(bridge)[0]._all))._process.stderr._paused)
+        flooding.cancel()
+        await sessions.end(server, Caller("one"))
+        await until(lambda: not pools(bridge))
+        await until(lambda: pipes() <= before)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.requirement("INT-71")
