@@ -122,6 +122,8 @@ def usable_registration(upstream: Upstream, authority: Authority, callback: str)
 async def _entered(upstream: Upstream, authority: Authority, addresses: Addresses) -> UpstreamClient:
     name = upstream.oauth_client
     try:
+        # Metadata must not combine the token endpoint of this client with the login page of another server.
+        await oauth_client(name, authority.authorization_endpoint)
         client_id, secret = await oauth_client(name, authority.token_endpoint)
     except CredentialRefused as refused:
         raise LoginRefused(str(refused)) from None

@@ -143,7 +143,8 @@ def _objection_to_client(row: Upstream, changed: list[str], actor: Any) -> str:
         return ""
     if not row.user_connections:
         return "Only servers with user connections have an OAuth client."
-    if "oauth_client" in changed and actor is not None and not actor.has_perm(USE):
+    # Tokens that its logins get are sent to the address.
+    if {"oauth_client", "url"} & {*changed} and actor is not None and not actor.has_perm(USE):
         return NOT_ALLOWED
     kind = Credential.Kind.OAUTH_CLIENT
     is_there = Credential.objects.filter(name=row.oauth_client, kind=kind).exists()

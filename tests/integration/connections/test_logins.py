@@ -172,6 +172,18 @@ def test_entered_client_is_sent_to_its_servers_only(crm: Upstream, ada: Any, sit
     assert site.forms == []
 
 
+def test_entered_client_logs_in_at_its_servers_only(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    secret = {"client_id": "ours", "client_secret": "s3cret-of-the-client"}
+    credentials.save_credential(
+        actor=None, name="app", kind="oauth_client", origins=[site.origin], secret=secret
+    )
+    storing.save_upstream(actor=None, upstream=crm, oauth_client="app")
+    site.metadata = {"authorization_endpoint": "https://other.example/authorize"}
+    page = browser_of(ada).post(f"/connections/{crm.pk}/connect/")
+    assert page.status_code == 400
+    assert "not bound" in page.context["reason"]
+
+
 WRONG: dict[str, dict[str, Any]] = {
     "issuer": {"issuer": "https://other.example"},
     "issuer with a slash": {"issuer": "{origin}/"},

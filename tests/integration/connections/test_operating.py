@@ -103,6 +103,21 @@ def test_entered_client_is_checked_when_the_server_is_saved(crm: Upstream, site:
         credentials.delete_credential(credential=credentials.Credential.objects.get(name="app"), actor=None)
 
 
+def test_new_address_gets_the_oauth_client_only_from_users_of_credentials(
+    crm: Upstream, site: LoginServer, django_user_model: Any
+) -> None:
+    credentials.save_credential(
+        actor=None, name="app", kind="oauth_client", origins=[site.origin], secret=CLIENT
+    )
+    storing.save_upstream(actor=None, upstream=crm, oauth_client="app")
+    actor = django_user_model.objects.create_user("editor", password="x")
+    with pytest.raises(ValidationError) as error:
+        storing.save_upstream(actor=actor, upstream=crm, url="https://other.example/mcp")
+    assert error.value.message_dict == {"oauth_client": [credentials.NOT_ALLOWED]}
+    actor = django_user_model.objects.create_superuser("chief", password="x")
+    storing.save_upstream(actor=actor, upstream=crm, url="https://other.example/mcp")
+
+
 def test_lists_can_be_read_with_a_credential_of_the_server(
     crm: Upstream, ada: Any, site: LoginServer
 ) -> None:
