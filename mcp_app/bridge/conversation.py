@@ -30,7 +30,8 @@ class Conversation:
     """The open requests of one process, and its questions that wait for an answer.
 
     A process with ``has_session`` belongs to the session of one caller. Any other serves requests of all
-    callers, so it cannot ask, and its log messages are passed on only while one request is open.
+    callers, so it cannot ask, and its log messages are passed on only while one request is open. With
+    ``is_stateless``, it has served such a request or offered to, so it never becomes that of one session.
     """
 
     def __init__(self, child: Child, secrets: tuple[str, ...], *, has_session: bool) -> None:
@@ -40,7 +41,7 @@ class Conversation:
         self._questions: dict[jsonrpc.Id, tuple[Stream, bytes]] = {}
         self._changed: dict[str, bytes] = {}
         self.used_at = time.monotonic()
-        self.has_answered = False
+        self.has_answered = self.is_stateless = False
 
     @property
     def open_requests(self) -> int:

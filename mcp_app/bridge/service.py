@@ -159,7 +159,10 @@ async def _requested(
     elif conversation is None and message["method"] == "server/discover":
         await _probe(pool, number, body, answer)
     else:
-        await _relay(conversation or await pool.shared(), number, body, answer)
+        if conversation is None:
+            conversation = await pool.shared()
+            conversation.is_stateless = True
+        await _relay(conversation, number, body, answer)
 
 
 async def _relay(conversation: Conversation, number: jsonrpc.Id, body: bytes, answer: Answer) -> None:
@@ -211,19 +214,24 @@ async def _initialize(pool: Pool, number: jsonrpc.Id, body: bytes, answer: Answe
 async def _probe(pool: Pool, number: jsonrpc.Id, body: bytes, answer: Answer) -> None:
     """Ask a process whether it serves requests without a session. A process that does not waits for one."""
     conversation = await pool.shared()
-    is_modern = False
     try:
         async with asyncio.timeout(PROBE_SECONDS) as limit:
             found = await _answer_to(conversation, number, body)
-        is_modern = isinstance(orjson.loads(found).get("result"), dict)
+        if isinstance(orjson.loads(found).get("result"), dict):
+            conversation.is_stateless = True
         await answer.send(200, found)
     except (TimeoutError, ProcessGone) as error:
         if isinstance(error, TimeoutError) and not limit.expired():
             raise
-        # Some servers of the legacy era end at an unknown request.
-        await _refuse(answer, 200, number, "The server did not answer server/discover.", _NO_ANSWER)
+        text = "The server did not answer server/discover."
+        if conversation.is_stateless:
+            # It is busy, which must not pass for the legacy era.
+            await _refuse(answer, 503, number, text)
+        else:
+            # Some servers of the legacy era end at an unknown request.
+            await _refuse(answer, 200, number, text, _NO_ANSWER)
     finally:
-        if not is_modern:
+        if not conversation.is_stateless:
             pool.spare(conversation)
 
 

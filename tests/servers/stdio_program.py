@@ -134,9 +134,11 @@ def call(message: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text or "done"}]}
 
 
-def answer(message: dict[str, Any]) -> dict[str, Any] | None:
+def answer(message: dict[str, Any], mode: str) -> dict[str, Any] | None:
     """Return the result of a request, or None for an unknown method."""
     match message["method"]:
+        case "server/discover" if mode == "modern":
+            return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
         case "initialize":
             return {
                 "protocolVersion": "2025-06-18",
@@ -162,7 +164,7 @@ def main(mode: str) -> None:
             continue
         if "id" not in message or "method" not in message:
             continue
-        result = answer(message)
+        result = answer(message, mode)
         if result is None:
             send({"id": message["id"], "error": {"code": -32601, "message": "unknown"}})
         else:

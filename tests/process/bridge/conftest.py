@@ -26,6 +26,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "small": {"command": PROGRAM, "memory_mb": 64, "max_processes": 3, "max_sessions": 2},
     "fragile": {"command": [*PROGRAM, "fragile"]},
     "mute": {"command": [*PROGRAM, "mute"]},
+    "modern": {"command": [*PROGRAM, "modern"]},
     "broken": {"command": [*PROGRAM, "broken"]},
     "absent": {"command": ["/no/such/program"]},
     "idle": {"command": PROGRAM, "idle_seconds": 1},

@@ -80,6 +80,24 @@ async def test_probed_process_serves_the_first_session(bridge: Bridge) -> None:
     assert len((await shown("usual"))["processes"]) == 1
 
 
+@pytest.mark.requirement("INT-62")
+async def test_busy_process_for_all_callers_becomes_no_session(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = server_of("modern", era="auto")
+    pid = await call(first, "pid")
+    sleeping = asyncio.create_task(call(first, "sleep", {"seconds": 2}))
+    await until(lambda: pools(bridge)[0].status()["processes"][0]["open_requests"])
+    monkeypatch.setattr("mcp_app.bridge.service.PROBE_SECONDS", 0.2)
+    # Another process of this installation probes the server.
+    sessions._kept.clear()
+    monkeypatch.setattr("mcp_app.upstreams.sessions._read", lambda name: None)
+    fault = await fault_of(first, "counter", key="two")
+    assert (fault.kind, fault.sent) == (Kind.UNREACHABLE, False)
+    assert await call(server_of("modern"), "pid", key="two") != pid
+    assert await sleeping == "done"
+
+
 @pytest.mark.requirement("INT-75")
 async def test_end_of_a_session_ends_its_process_and_children(bridge: Bridge) -> None:
     server = server_of("usual")
