@@ -78,6 +78,7 @@ def connect(request: HttpRequest, pk: int) -> HttpResponse:
         return _list(request, upstream.name, str(refused))
     context = {
         "upstream": upstream,
+        "origin": _origin(upstream),
         "url": begun.url,
         "target": urlsplit(begun.url).netloc,
         "scopes": begun.scopes,
@@ -150,6 +151,7 @@ def _rows(request: HttpRequest) -> list[dict[str, Any]]:
     rows = [
         {
             "upstream": upstream,
+            "origin": _origin(upstream),
             "connection": connections.get(pk),
             "state": standing_of(connections[pk]) if pk in connections else Standing.MISSING,
             "may_connect": pk in servers,
@@ -158,6 +160,12 @@ def _rows(request: HttpRequest) -> list[dict[str, Any]]:
         for pk, upstream in every.items()
     ]
     return sorted(rows, key=lambda row: (not row["wanted"], row["upstream"].name))
+
+
+def _origin(upstream: Upstream) -> str:
+    """Return the part of a server's address for users. Its path and query may contain a key."""
+    parts = urlsplit(upstream.url)
+    return f"{parts.scheme}://{parts.netloc}" if upstream.url else ""
 
 
 def _back(done: str, pk: int) -> HttpResponse:

@@ -448,6 +448,16 @@ def test_user_without_an_entry_of_the_server_cannot_connect(
     assert carl.post(f"/connections/{crm.pk}/connect/").status_code == 200
 
 
+def test_users_see_the_origin_of_a_server_only(crm: Upstream, ada: Any, site: LoginServer) -> None:
+    Upstream.objects.filter(pk=crm.pk).update(url=f"{site.url}?key=s3cret-in-the-address")
+    browser = browser_of(ada)
+    pages = browser.get("/connections/"), browser.post(f"/connections/{crm.pk}/connect/")
+    for page in pages:
+        assert page.status_code == 200
+        assert site.origin in page.content.decode()
+        assert "s3cret" not in page.content.decode()
+
+
 def test_user_cannot_end_the_connection_of_another(
     crm: Upstream, ada: Any, bob: Any, site: LoginServer
 ) -> None:
