@@ -30,7 +30,7 @@ class Conversation:
     """The open requests of one process, and its questions that wait for an answer.
 
     A process with ``has_session`` belongs to the session of one caller. Any other serves requests of all
-    callers, so it cannot ask, and its log messages are passed on only while one request is open. With
+    callers, so it cannot ask, and its log messages are dropped, which may belong to an earlier request. With
     ``is_stateless``, it has served such a request or offered to, so it never becomes that of one session.
     """
 
@@ -174,7 +174,7 @@ class Conversation:
         streams = list(self._open.values())
         if method.endswith(_LIST_CHANGED):
             return streams[-1] if streams else None
-        return streams[0] if len(streams) == 1 else None
+        return streams[0] if self.has_session and len(streams) == 1 else None
 
 
 def _removed(found: dict[jsonrpc.Id, V], value: Any) -> V | None:

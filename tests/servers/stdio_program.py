@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -54,6 +55,11 @@ def form(arguments: dict[str, Any]) -> str:
 
 def log(arguments: dict[str, Any]) -> None:
     send({"method": "notifications/message", "params": {"level": "info", "data": "logged"}})
+
+
+def log_later(arguments: dict[str, Any]) -> None:
+    """Log after the answer, as programs with background work do."""
+    threading.Timer(0.3, log, [arguments]).start()
 
 
 def changed(arguments: dict[str, Any]) -> None:
@@ -118,8 +124,8 @@ def secret(arguments: dict[str, Any]) -> str:
 
 
 FUNCTIONS: list[Callable[[dict[str, Any]], str | None]] = [
-    counter, environment, pid, steps, form, log, changed, die, endless, flood, noise, stderr, ignore_end,
-    child, memory, forged, sleep, secret,
+    counter, environment, pid, steps, form, log, log_later, changed, die, endless, flood, noise, stderr,
+    ignore_end, child, memory, forged, sleep, secret,
 ]  # fmt: skip
 TOOLS = {function.__name__: function for function in FUNCTIONS}
 

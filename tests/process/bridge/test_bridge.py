@@ -145,6 +145,19 @@ async def test_progress_logs_and_changed_lists_reach_the_call(bridge: Bridge) ->
 
 
 # The official SDKs number their questions from 0.
+@pytest.mark.requirement("INT-62")
+@pytest.mark.parametrize("name", ["usual", "modern"])
+async def test_late_log_message_reaches_no_other_caller(bridge: Bridge, name: str) -> None:
+    server, events = server_of(name, era="auto"), list[Event]()
+
+    async def record(event: Event) -> None:
+        events.append(event)
+
+    await call(server, "log_later")
+    await call(server, "sleep", {"seconds": 1}, key="two", on_event=record)
+    assert events == []
+
+
 @pytest.mark.requirement("INT-64")
 @pytest.mark.parametrize("number", ["q", 0, ""])
 async def test_question_is_answered_by_its_caller(bridge: Bridge, number: str | int) -> None:
