@@ -15,6 +15,7 @@ from django.db import transaction
 
 from mcp_app.catalogue.upstreams.entries import entries_of
 from mcp_app.models import Upstream, UpstreamClient, UserConnection, audit
+from mcp_app.sealing import Unsealed
 from mcp_app.upstreams.accounts import tokens, use
 from mcp_app.upstreams.accounts.tokens import Tokens, TokensFailed
 
@@ -45,7 +46,7 @@ def end(*, connections: Iterable[UserConnection], actor: Any) -> int:
             if found is None:
                 continue
             found.client = UpstreamClient.objects.select_related("upstream").get(pk=found.client_id)
-            old = tokens.opened(found) if found.sealed else None
+            old = _tokens(found)
             found.delete()
             record(actor, "upstream.connection_ended", row.upstream, row.user)
         use.drop(row.upstream_id, row.user_id)
@@ -76,6 +77,13 @@ async def _revoked(each: list[tuple[UpstreamClient, Tokens]]) -> None:
             log.warning("Tokens at %s were not revoked: %s", client.issuer, outcome)
         elif isinstance(outcome, BaseException):
             raise outcome
+
+
+def _tokens(row: UserConnection) -> Tokens | None:
+    try:
+        return tokens.opened(row) if row.sealed else None
+    except Unsealed:
+        return None
 
 
 def _can_use(user: Any, row: Upstream) -> bool:

@@ -67,11 +67,11 @@ def sealed(tokens: Tokens, row: UserConnection) -> str:
 
 
 def opened(row: UserConnection) -> Tokens | None:
-    """Decrypt the tokens of a connection. Return None if they were sealed for another one."""
-    try:
-        told = orjson.loads(key_ring(conf.get(), _SEALED_FOR).open(row.sealed))
-    except Unsealed:
-        return None
+    """Decrypt the tokens of a connection. Return None if they were sealed for another one.
+
+    Raise Unsealed if this process does not have their key.
+    """
+    told = orjson.loads(key_ring(conf.get(), _SEALED_FOR).open(row.sealed))
     if told["for"] != _binding(row):
         return None
     return Tokens(told["access"], told["refresh"], told["expires"], row.scope)

@@ -7,6 +7,7 @@ processes: authorization servers end a login whose refresh token is used twice.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from mcp_app.database import clock
 from mcp_app.database.queries import aquery, later
 from mcp_app.egress import Secrets
 from mcp_app.models import UpstreamClient, UserConnection, audit
+from mcp_app.sealing import Unsealed
 from mcp_app.upstreams.accounts import tokens as requests
 from mcp_app.upstreams.accounts.reach import SECONDS, covers
 from mcp_app.upstreams.accounts.tokens import Tokens, TokensFailed
@@ -33,8 +35,11 @@ LEASE_SECONDS: Final = SECONDS + 2.0
 _POLL_SECONDS: Final = 0.1
 _MAX_KEPT: Final = 10_000
 _UNREADABLE: Final = "The stored tokens cannot be read."
+_ELSEWHERE: Final = "The connection belongs to another address of the server."
 _EXPIRED: Final = "The connection has expired."
 _REFUSED: Final = "The server refused the connection (401)."
+
+log = logging.getLogger("mcp.upstream")
 
 
 class Standing(StrEnum):
@@ -65,7 +70,9 @@ async def find(server: int, user: Any) -> tuple[Standing, Account | None]:
     """Return the state of a user's account at a server, and the account if requests can use it."""
     opened = await _kept(server, str(user))
     if opened is None:
-        return await aquery(_standing, server, user), None
+        standing = await aquery(_standing, server, user)
+        # This process cannot read the tokens.
+        return Standing.ATTENTION if standing == Standing.CONNECTED else standing, None
     return Standing.CONNECTED, Account(str(user), opened.row.key)
 
 
@@ -73,7 +80,7 @@ async def secrets_for(server: int, account: Account, url: str) -> Secrets:
     """Return the secret parts of a request to ``url`` in the name of an account. Raises AccountRefused."""
     opened = await _of(server, account)
     if not covers(opened.row.resource, url):
-        raise AccountRefused("The connection belongs to another address of the server.")
+        raise AccountRefused(_ELSEWHERE)
     until = opened.tokens.expires_at
     if until is not None and until <= clock.timestamp():
         if not opened.tokens.refresh:
@@ -170,12 +177,27 @@ def _read(server: int, user: str) -> _Opened | None:
     row = _rows().filter(upstream_id=server, user_id=user).first()
     if row is None or standing_of(row) != Standing.CONNECTED:
         return None
-    tokens = requests.opened(row)
+    tokens = _tokens(row)
+    if tokens is None:
+        return None
     # The address of a server can change while it has no entries. Tokens for the old address stay unused.
-    if tokens is None or not covers(row.resource, row.client.upstream.url):
-        _fail(row, _UNREADABLE)
+    if not covers(row.resource, row.client.upstream.url):
+        _fail(row, _ELSEWHERE)
         return None
     return _Opened(row, tokens, time.monotonic())
+
+
+def _tokens(row: UserConnection) -> Tokens | None:
+    """Return the tokens of a connection, or None if they are not usable. Delete those of another one."""
+    try:
+        tokens = requests.opened(row)
+    except Unsealed as error:
+        # Other processes may have the key, for example while keys are replaced.
+        log.error("The tokens of the user connection %s cannot be read: %s.", row.pk, error)  # noqa: TRY400
+        return None
+    if tokens is None:
+        _fail(row, _UNREADABLE)
+    return tokens
 
 
 async def _renewed(opened: _Opened) -> None:
@@ -207,9 +229,9 @@ async def _renew(pk: int, sealed: str) -> None:
         if time.monotonic() > until:
             raise AccountRefused("Another process waits for the authorization server.")
         await asyncio.sleep(_POLL_SECONDS)
-    tokens = requests.opened(row)
+    tokens = await aquery(_tokens, row)
     if tokens is None:
-        await aquery(_fail, row, _UNREADABLE)
+        await aquery(_release, row, _UNREADABLE)
         raise AccountRefused(_UNREADABLE)
     form = (("grant_type", "refresh_token"), ("refresh_token", tokens.refresh), ("resource", row.resource))
     try:

@@ -518,6 +518,23 @@ def test_tokens_of_another_user_or_server_are_not_used(
     assert site.accounts.keys() == {"access-token-ada-1", "access-token-bob-2"}
 
 
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_process_without_the_key_keeps_the_tokens(
+    crm: Upstream, ada: Any, site: LoginServer, settings: Any, is_expired: bool
+) -> None:
+    row = connect(ada, crm, site)
+    publish(crm, ada)
+    if is_expired:
+        expire(row)
+    before = settings.MCP
+    settings.MCP = {**before, "STATE_KEYS": ("another-key-of-another-process-" * 2,)}
+    use.drop(crm.pk, ada.pk)
+    assert "cannot use the connection" in whoami(ada)
+    settings.MCP = before
+    use.drop(crm.pk, ada.pk)
+    assert whoami(ada) == "ada"
+
+
 def expire(row: UserConnection) -> None:
     """Let the access token of a connection expire."""
     row.refresh_from_db()
