@@ -21,7 +21,7 @@ from mcp_app.egress import EgressError, Request, exchange
 from mcp_app.models import Upstream, UpstreamClient
 from mcp_app.streams.blocking import shared_values
 from mcp_app.upstreams.accounts.reach import SECONDS, policy_for
-from mcp_app.upstreams.accounts.tokens import sealed_secret
+from mcp_app.upstreams.accounts.tokens import registered_secret, sealed_secret
 
 # Servers forget clients that are not used. A client without use in this time is registered again.
 UNUSED: Final = timedelta(hours=1)
@@ -101,7 +101,7 @@ def stored_client(client: UpstreamClient) -> UpstreamClient:
 def usable_registration(upstream: Upstream, authority: Authority, callback: str) -> UpstreamClient | None:
     """Return the stored registration at a server with its current token endpoint.
 
-    Return None if the server may have forgotten it.
+    Return None if the server may have forgotten it, or its secret cannot be read.
     """
     rows = UpstreamClient.objects.filter(
         upstream=upstream,
@@ -112,7 +112,7 @@ def usable_registration(upstream: Upstream, authority: Authority, callback: str)
         retired_at=None,
     )
     row = rows.order_by("-pk").first()
-    if row is None:
+    if row is None or registered_secret(row) is None:
         return None
     since = clock.utcnow() - (row.used_at or row.created_at)
     is_known = since < (IDLE if row.used_at else UNUSED) or row.connections.filter(problem="").exists()

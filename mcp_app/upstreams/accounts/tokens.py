@@ -82,6 +82,14 @@ def sealed_secret(secret: str) -> str:
     return key_ring(conf.get(), _CLIENT_SEALED_FOR).seal(secret.encode()) if secret else ""
 
 
+def registered_secret(client: UpstreamClient) -> str | None:
+    """Decrypt the secret of a registered client, which may be "". Return None without its key."""
+    try:
+        return key_ring(conf.get(), _CLIENT_SEALED_FOR).open(client.sealed).decode() if client.sealed else ""
+    except Unsealed:
+        return None
+
+
 async def requested(client: UpstreamClient, form: Form, *, before: Tokens | None = None) -> Tokens:
     """Send a grant to the token endpoint and return the tokens. Raise TokensFailed.
 
@@ -125,12 +133,11 @@ async def _secret(client: UpstreamClient, url: str) -> str:
     if client.credential:
         # The id of the login is used, so a replaced client makes users connect again.
         return (await credentials.oauth_client(client.credential, url))[1]
-    if not client.sealed:
-        return ""
-    try:
-        return key_ring(conf.get(), _CLIENT_SEALED_FOR).open(client.sealed).decode()
-    except Unsealed:
-        raise TokensFailed("The secret of the registration cannot be read.", is_final=True) from None
+    secret = registered_secret(client)
+    if secret is None:
+        # Other processes may have the key, so the tokens stay.
+        raise TokensFailed("The secret of the registration cannot be read.")
+    return secret
 
 
 def _authenticated(client: UpstreamClient, secret: str, form: Form) -> tuple[Form, Secrets]:

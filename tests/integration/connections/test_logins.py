@@ -535,6 +535,25 @@ def test_process_without_the_key_keeps_the_tokens(
     assert whoami(ada) == "ada"
 
 
+def test_client_whose_secret_cannot_be_read_is_registered_again(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    method = "client_secret_basic"
+    site.metadata = {"token_endpoint_auth_methods_supported": [method]}
+    made = {"client_id": "c", "client_secret": "s3cret-of-the-client", "token_endpoint_auth_method": method}
+    site.answers["/register"] = (201, made)
+    row = connect(ada, crm, site)
+    publish(crm, ada)
+    expire(row)
+    UpstreamClient.objects.update(sealed="v1.00000000.unreadable")
+    assert "cannot be read" in whoami(ada)
+    row.refresh_from_db()
+    assert (row.problem, bool(row.sealed)) == ("", True)
+    connect(ada, crm, site)
+    assert whoami(ada) == "ada"
+    assert UpstreamClient.objects.count() == 2
+
+
 def expire(row: UserConnection) -> None:
     """Let the access token of a connection expire."""
     row.refresh_from_db()
