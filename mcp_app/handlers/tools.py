@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.admission.checks import Inline
-from mcp_app.execution.admission.gate import checked_fields, limits_of, look, rules
+from mcp_app.execution.admission.gate import checked_fields, is_counted, limits_of, look, rules
 from mcp_app.execution.calls.calls import Work
 from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
@@ -163,7 +163,7 @@ async def _call_once(
     key = idempotency.key_of(request_meta(params))
     limiter, ticket = context.services.background.gate.limiter, None
     try:
-        if (entry.calls_per_minute or rules.active) and not await keyed.is_known(context, key):
+        if is_counted(entry) and not await keyed.is_known(context, key):
             # The limits come first, so that a limited caller causes no writes to the database.
             ticket, context.counted = await _count(context, params, entry), True
         place = await keyed.reserve(context, entry, given, params, key)

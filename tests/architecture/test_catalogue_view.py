@@ -24,7 +24,10 @@ USERS = {
         "mcp_app/execution/background/ended_log.py",
     },
     "refresh_now": {
+        "mcp_app/api/calls.py",
         "mcp_app/catalogue/toolsets/contents.py",
+        "mcp_app/catalogue/toolsets/meter.py",
+        "mcp_app/doctor/toolsets.py",
         "mcp_app/execution/worker/worker.py",
         "mcp_app/testing/client.py",
     },
@@ -34,7 +37,12 @@ USERS = {
         "mcp_app/management/commands/mcp_stdio.py",
     },
     "replace": {"mcp_app/testing/client.py"},
-    "Views": {"mcp_app/execution/worker/worker.py", "mcp_app/handlers/context.py", "mcp_app/process.py"},
+    "Views": {
+        "mcp_app/catalogue/toolsets/meter.py",
+        "mcp_app/execution/worker/worker.py",
+        "mcp_app/handlers/context.py",
+        "mcp_app/process.py",
+    },
 }
 ENDPOINTS = ("/mcp", "/sse", "/messages")
 # The module with these paths, and the settings of the server's identity.
@@ -115,12 +123,13 @@ def test_server_identity_is_read_from_settings_once() -> None:
     assert readers == {READS, SPELLED}
 
 
-# Each turns paths of one kind into servers: of requests, of stored calls, of routes, of OAuth, of people.
+# Each turns paths of one kind into servers: those of requests, stored calls, routes, OAuth, people or limits.
 LOOKS_UP = {
     "mcp_app/asgi.py",
     "mcp_app/auth/own_addresses.py",
     "mcp_app/catalogue/snapshots/current_snapshot.py",
     "mcp_app/connect/address.py",
+    "mcp_app/limits/current.py",
     "mcp_app/sessions/exchange.py",
 }
 DECISION = ROOT / "docs" / "decisions" / "0037-catalogue-views.md"

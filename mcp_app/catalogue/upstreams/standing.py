@@ -102,15 +102,15 @@ class StandingChanges:
 
     async def compare(self, wanted: list[Wanted]) -> None:
         """Start, change and end listeners, so that there is one for each wanted server."""
-        servers = {each.server.pk: each for each in wanted}
-        ended = [pk for pk, running in self._running.items() if servers.get(pk) != running.wanted]
+        wanted_by_pk = {each.server.pk: each for each in wanted}
+        ended = [pk for pk, running in self._running.items() if wanted_by_pk.get(pk) != running.wanted]
         over = [self._running.pop(pk) for pk in ended]
         for running in over:
             running.task.cancel()
         if over:
             await asyncio.wait([running.task for running in over])
         listeners = {running.wanted.server: running.listener for running in over}
-        for pk, each in servers.items():
+        for pk, each in wanted_by_pk.items():
             if pk not in self._running:
                 listener = listeners.pop(each.server, None) or Listener(each.server, self._on_notice(each))
                 task = asyncio.get_running_loop().create_task(self._listen(listener, each))

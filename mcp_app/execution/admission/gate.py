@@ -52,6 +52,11 @@ def limits_of(entry: ToolEntry, principal: Principal, path: str) -> tuple[Bucket
     return buckets_of(principal.key, entry.name, entry.tags, path)
 
 
+def is_counted(entry: ToolEntry) -> bool:
+    """Return True if a limit may count calls of the tool."""
+    return rules.active or any(getattr(entry, kind.limit) for kind in ORDER if kind.counts and kind.limit)
+
+
 def admit_now(call: Queued) -> None:
     """Admit a call that a worker will run, without an event loop. Raise McpError if a check refuses it."""
     for kind in ORDER:

@@ -62,7 +62,9 @@ async def caller(server: Server, era: str, key: str | None) -> Caller:
 
 async def call(caller: Caller, tool_name: str, /, **arguments: Any) -> dict[str, Any]:
     """Return the result of a call, or its error."""
-    answer = (await caller.send("tools/call", {"name": tool_name, "arguments": arguments})).json
+    exchange = await caller.send("tools/call", {"name": tool_name, "arguments": arguments})
+    # A slow answer comes on a stream.
+    answer = exchange.json if exchange.body.startswith(b"{") else exchange.messages[-1]
     found: dict[str, Any] = answer.get("result") or answer["error"]
     return found
 
