@@ -16,6 +16,7 @@ from mcp_app.limits.answers import CONCURRENT_SECONDS, refusal_of, unknown_count
 from mcp_app.limits.limiter import (
     MOST_OBSERVED,
     Ticket,
+    background_among,
     budget_key,
     ended_among,
     keep_seconds,
@@ -127,7 +128,7 @@ def _acquire(bucket: Bucket, ticket: Ticket) -> bool:
         if shared.acquire(key, holder, most, ticket.seconds):
             return True
         with suppress(DatabaseError):
-            shared.release(key, *ended_among(shared.holders(key)))
+            shared.release(key, *ended_among(background_among(shared.holders(key))))
         return shared.acquire(key, holder, most, ticket.seconds)
     except shared.Unavailable:
         return True

@@ -212,8 +212,11 @@ class Limiter:
                 return await windows.held(key) <= most
             if await windows.acquire(key, ticket.holder, most, ticket.seconds):
                 return True
+            background = background_among(await windows.holders(key))
+            if not background:
+                return False
             with suppress(DatabaseError):
-                for holder in await aquery_soon(ended_among, await windows.holders(key)):
+                for holder in await aquery_soon(ended_among, background):
                     await windows.release(key, holder)
             return await windows.acquire(key, ticket.holder, most, ticket.seconds)
         except StreamsError:
@@ -241,10 +244,13 @@ def keep_seconds(period: Period) -> float:
     return (period.end - clock.utcnow()).total_seconds() + DAY_SECONDS
 
 
+def background_among(holders: list[str]) -> list[str]:
+    """Return those holders of places that are background calls."""
+    return [each for each in holders if not each.startswith(INLINE)]
+
+
 def ended_among(holders: list[str]) -> list[str]:
-    """Return those holders of places that are background calls which ended. Blocks on the database."""
-    calls = {UUID(each.rpartition("-")[2]): each for each in holders if not each.startswith(INLINE)}
-    if not calls:
-        return []
+    """Return those holders of places whose background call has ended. Blocks on the database."""
+    calls = {UUID(each.rpartition("-")[2]): each for each in holders}
     ended = Call.objects.filter(pk__in=calls, state__in=TERMINAL).values_list("pk", flat=True)
     return [calls[pk] for pk in ended]
