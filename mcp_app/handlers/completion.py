@@ -27,8 +27,8 @@ async def complete(context: RequestContext, params: Params) -> Result:
     known = _known_arguments(context.version, params)
     try:
         asked = Correlation(context.session.id, "", context.request_id, context.principal.key)
-        with correlated(asked):
-            async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(SECONDS):
+            with correlated(asked):
                 values, total, has_more = await context.catalogue.complete(ref, name, value, known)
     except TimeoutError:
         raise InternalError("The completion took too long and was stopped.") from None
