@@ -141,7 +141,7 @@ def test_console_call_is_replayed_and_compared_in_the_bench(visitor: Visitor, se
         page.get_by_role("button", name="Run", exact=True).click()
         expect(page.locator("[data-bench-state]")).to_have_text("succeeded")
         compared = page.locator("[data-bench-compared]")
-        expect(compared.locator("th").first).to_have_text(re.compile("^message [0-9]+"))
+        expect(compared.locator("th").first).to_have_text(re.compile("^run [0-9]+:"))
         expect(compared.locator(".mcp-removed").first).to_contain_text('"text": "2"')
         expect(compared.locator(".mcp-added").first).to_contain_text('"text": "5"')
         picture(page, "replayed-and-compared-light-1440")

@@ -49,6 +49,7 @@ def test_user_connects_calls_and_disconnects_by_keyboard_alone(
     keys, card = Keys(page), page.locator("[data-server=tracker]")
     expect(card).to_have_attribute("data-state", "missing")
     keys.press(card.get_by_role("button", name="Connect tracker"))
+    expect(page.locator("#mcp-leave")).to_be_visible()
     looked_at(page, "connections-leave")
     keys.press(page.locator("#mcp-leave"))
     keys.press(page.locator("#allow"))
