@@ -11,6 +11,7 @@ import pytest
 from mcp_app.catalogue.changes import services
 from mcp_app.catalogue.sources.upstream import accounts
 from mcp_app.catalogue.upstreams import storing
+from mcp_app.database.queries import aquery
 from mcp_app.models import Tool, Upstream
 from mcp_app.protocol.versions import V2025_06_18, V2025_11_25, V2026_07_28
 from mcp_app.testing import Client
@@ -76,7 +77,7 @@ def test_call_of_2026_07_28_goes_on_after_the_user_has_connected(
 
     async def follow(params: dict[str, Any]) -> dict[str, Any]:
         asked.append(params)
-        await asyncio.to_thread(connect, ada, crm, site)
+        await aquery(connect, ada, crm, site)
         return {"action": "accept"}
 
     assert asyncio.run(call(ada, V2026_07_28, follow)) == "ada"
