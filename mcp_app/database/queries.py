@@ -142,6 +142,9 @@ def _work(function: Callable[[], T], until: float, soon: bool) -> T:
         if sqlite is not None and (sqlite.connection is _thread.impatient) != soon:
             _set_patience(sqlite, soon)
         return function()
+    except StopIteration as end:
+        # A future of asyncio refuses it, so the waiter would never wake. Coroutines convert it too (PEP 479).
+        raise RuntimeError("The function raised StopIteration.") from end
     finally:
         for connection, is_pooled in _thread.connections:
             connection.health_check_done = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from django.utils import translation
 
 from mcp_app.database import queries as database
 from mcp_app.database import unresponsive
-from mcp_app.database.queries import aquery, query
+from mcp_app.database.queries import aquery, aquery_soon, query
 from mcp_app.database.unresponsive import Silence
 from mcp_app.models import CatalogueRevision
 
@@ -32,6 +33,14 @@ def _ask() -> object:
     """Return the driver connection after using it."""
     CatalogueRevision.objects.count()
     return connection.connection
+
+
+async def test_function_that_raises_stop_iteration_fails() -> None:
+    """Such an exception cannot be set on a future, so the caller waited for ever."""
+    for ask in (aquery, aquery_soon):
+        async with asyncio.timeout(10):
+            with pytest.raises(RuntimeError, match="StopIteration"):
+                await ask(next, iter(()))
 
 
 def _fail() -> None:
