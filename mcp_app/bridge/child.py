@@ -1,4 +1,4 @@
-"""One process of a command: its start, its lines, and its end."""
+"""A process of a command: its start, its lines and its end."""
 
 from __future__ import annotations
 

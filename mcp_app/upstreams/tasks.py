@@ -58,7 +58,7 @@ class TaskOptions:
 
 
 class TaskCall:
-    """One call of a tool, which may become a task."""
+    """A call of a tool that may become a task."""
 
     def __init__(self, server: UpstreamServer, caller: Caller, tool: str, options: TaskOptions) -> None:
         self._server, self._caller, self._options = server, caller, options
