@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.sources.upstream import addresses, known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.models import Upstream
 from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
 from mcp_app.testing import Client
-from mcp_app.upstreams import client, health, sessions
 from tests.clients import node
 from tests.interop.npm import packages
 from tests.servers.live import eventually
+from tests.servers.upstream_state import forget_upstreams
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SCRIPT = "@modelcontextprotocol/server-everything/dist/index.js"
@@ -59,12 +58,7 @@ def every(url: str, settings: Any) -> Iterator[Upstream]:
     done = importing.import_items(upstream=row, keys=refreshing.listed_items(row), actor=None, publish=True)
     assert done.skipped == {}
     yield row
-    kept: Any
-    for kept in (
-        sessions._kept, sessions._legacy_until, client._breakers, health._reported, known._kept,
-        addresses._kept,
-    ):  # fmt: skip
-        kept.clear()
+    forget_upstreams()
 
 
 CALLS: list[tuple[str, dict[str, Any], str]] = [

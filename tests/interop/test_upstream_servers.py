@@ -16,19 +16,19 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.sources.upstream import addresses, known
+from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams import importing, refreshing, standing, storing
 from mcp_app.catalogue.upstreams.standing import StandingChanges
 from mcp_app.database.queries import aquery
 from mcp_app.models import Upstream
 from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
 from mcp_app.testing import Client
-from mcp_app.upstreams import client, health, sessions
 from tests.clients import node
 from tests.interop import pypi
 from tests.interop.npm import packages
 from tests.process.installation import free_port
 from tests.servers.live import eventually
+from tests.servers.upstream_state import forget_upstreams
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TYPESCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "typescript_server.mjs"
@@ -71,12 +71,7 @@ def fastmcp() -> Iterator[str]:
 def fresh(settings: Any) -> Iterator[None]:
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
     yield
-    kept: Any
-    for kept in (
-        sessions._kept, sessions._legacy_until, client._breakers, health._reported, known._kept,
-        addresses._kept,
-    ):  # fmt: skip
-        kept.clear()
+    forget_upstreams()
 
 
 def add(origin: str, era: str) -> None:

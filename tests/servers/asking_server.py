@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -12,7 +11,8 @@ from typing import Any
 import orjson
 
 from mcp_app.protocol.versions import V2025_11_25
-from tests.unit.egress.sites import Heard, response, serve_kept
+from tests.servers.on_thread import on_thread
+from tests.unit.egress.sites import Heard, response
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -91,24 +91,6 @@ def _result(message: Any, result: Any, *headers: str) -> bytes:
 @contextmanager
 def asking_server(asker: Asker) -> Iterator[None]:
     """Run the server on a thread."""
-    loop = asker.loop = asyncio.new_event_loop()
-    ready, stop = threading.Event(), asyncio.Event()
-
-    async def serve() -> None:
-        async with serve_kept(asker) as site:
-            asker.url = f"http://127.0.0.1:{site.port}/mcp"
-            ready.set()
-            await stop.wait()
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve())
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    assert ready.wait(10)
-    try:
+    with on_thread(asker) as (site, asker.loop):
+        asker.url = f"http://127.0.0.1:{site.port}/mcp"
         yield
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(10)

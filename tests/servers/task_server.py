@@ -13,7 +13,8 @@ import orjson
 from mcp_app.protocol.features.tasks import EXTENSION, REQUIRED
 from mcp_app.protocol.messages import envelope
 from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
-from tests.unit.egress.sites import Heard, response, serve_kept
+from tests.servers.on_thread import on_thread
+from tests.unit.egress.sites import Heard, response
 
 CORE: dict[str, Any] = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
 TOOL: dict[str, Any] = {
@@ -106,23 +107,6 @@ def error(code: int, text: str, data: Any = None) -> dict[str, Any]:
 @contextmanager
 def task_server(server: TaskServer) -> Iterator[None]:
     """Run the server on a thread."""
-    loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
-
-    async def serve() -> None:
-        async with serve_kept(server) as site:
-            server.url = f"http://127.0.0.1:{site.port}/mcp"
-            ready.set()
-            await stop.wait()
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve())
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    assert ready.wait(10)
-    try:
+    with on_thread(server) as (site, _):
+        server.url = f"http://127.0.0.1:{site.port}/mcp"
         yield
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(10)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.unit.egress.sites import Handle, Heard, KeptSite, response, serve_kept
+from tests.servers.on_thread import on_thread
+from tests.unit.egress.sites import Handle, Heard, KeptSite, response
 
 Answer = Callable[[Heard], bytes]
 
@@ -56,24 +56,6 @@ def echoed(heard: Heard) -> bytes:
 @contextmanager
 def web_api() -> Iterator[WebApi]:
     """Run the API until the end of the block."""
-    api, ready, loop = WebApi(), threading.Event(), asyncio.new_event_loop()
-    stop = asyncio.Event()
-
-    async def serve() -> None:
-        async with serve_kept(api.handle) as site:
-            api.site = site
-            ready.set()
-            await stop.wait()
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve())
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    assert ready.wait(5)
-    try:
+    api = WebApi()
+    with on_thread(api.handle) as (api.site, _):
         yield api
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(5)

@@ -15,16 +15,15 @@ from django.urls import reverse
 
 from mcp_app.admin.upstreams import tools_page
 from mcp_app.catalogue.changes import services
-from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.catalogue.upstreams.entries import entries_of, tools_of
 from mcp_app.doctor import Installation
 from mcp_app.doctor import upstreams as doctor_check
 from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Tool, Upstream
 from mcp_app.streams.blocking import shared_values
-from mcp_app.upstreams import client as upstream_client
-from mcp_app.upstreams import health, sessions
+from mcp_app.upstreams import health
 from tests.servers.sdk_server import SdkServer, sdk_server
+from tests.servers.upstream_state import forget_upstreams
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ADD = "admin:mcp_app_upstream_add"
@@ -35,8 +34,7 @@ FORM = {"era": "auto", "isolation": "session", "timeout_seconds": "60", "enabled
 def fresh(settings: Any) -> Iterator[None]:
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
     yield
-    for kept in (sessions._kept, upstream_client._breakers, health._reported, known._kept):
-        kept.clear()
+    forget_upstreams()
 
 
 @pytest.fixture

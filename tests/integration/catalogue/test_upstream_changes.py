@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_app.catalogue.sources.upstream import addresses, known
+from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams import importing, standing, storing
 from mcp_app.catalogue.upstreams.standing import StandingChanges
 from mcp_app.database.queries import aquery
 from mcp_app.models import Upstream
 from mcp_app.protocol.versions import V2025_11_25
-from mcp_app.upstreams import client, health, sessions
+from tests.servers.upstream_state import forget_upstreams
 from tests.unit.egress.sites import Heard, response, serve_kept
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -69,12 +69,7 @@ def result(message: Any, found: Any, *headers: str) -> bytes:
 def fresh(settings: Any) -> Iterator[None]:
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
     yield
-    kept: Any
-    for kept in (
-        sessions._kept, sessions._legacy_until, client._breakers, health._reported, known._kept,
-        addresses._kept,
-    ):  # fmt: skip
-        kept.clear()
+    forget_upstreams()
 
 
 def add(port: int, keys: tuple[str, ...] = ("resource file:///notes",)) -> None:

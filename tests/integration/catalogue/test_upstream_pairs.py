@@ -13,15 +13,15 @@ import pytest
 from mcp_app import Context, Link, ToolError
 from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.catalogue.snapshots.view import CatalogueView
-from mcp_app.catalogue.sources.upstream import addresses, known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.models import Upstream
 from mcp_app.protocol.versions import SERVED, V2025_06_18, V2025_11_25, V2026_07_28
 from mcp_app.streams.gateway import Streams
 from mcp_app.testing import Client
 from mcp_app.testing.answers import RequestError
-from mcp_app.upstreams import client, health, open_calls, sessions
+from mcp_app.upstreams import open_calls, sessions
 from tests.servers.asgi_site import served
+from tests.servers.upstream_state import forget_upstreams
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
 from tests.unit.transports.streamable_http.asgi import LOOPBACK, Server
 
@@ -189,16 +189,7 @@ def behind() -> Iterator[Behind]:
 def fresh(settings: Any) -> Iterator[None]:
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
     yield
-    kept: Any
-    for kept in (
-        sessions._kept,
-        sessions._legacy_until,
-        client._breakers,
-        health._reported,
-        known._kept,
-        addresses._kept,
-    ):
-        kept.clear()
+    forget_upstreams()
     assert not open_calls._parked
 
 

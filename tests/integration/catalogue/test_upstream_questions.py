@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.sources.upstream import conversation, known
+from mcp_app.catalogue.sources.upstream import conversation
 from mcp_app.catalogue.upstreams import following, importing, storing
 from mcp_app.database.queries import aquery
 from mcp_app.execution.questions.relayed import form_of, relayed
@@ -17,9 +17,10 @@ from mcp_app.models import Draft, Upstream
 from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
 from mcp_app.testing import Client
 from mcp_app.testing.answers import Answers, RequestError
-from mcp_app.upstreams import client, health, open_calls, sessions, tasks
+from mcp_app.upstreams import open_calls, sessions, tasks
 from tests.servers.asking_server import TOOL, Asker
 from tests.servers.task_server import QUESTION, TaskServer
+from tests.servers.upstream_state import forget_upstreams
 from tests.unit.egress.sites import serve_kept
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,9 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def fresh(settings: Any) -> Iterator[None]:
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
     yield
-    kept: Any
-    for kept in (sessions._kept, sessions._legacy_until, client._breakers, health._reported, known._kept):
-        kept.clear()
+    forget_upstreams()
     assert not open_calls._parked
 
 

@@ -14,7 +14,7 @@ from mcp_app.catalogue.changes import drafts, services
 from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.snapshots.identity import identity_of
 from mcp_app.catalogue.sources.lookup import source_of
-from mcp_app.catalogue.sources.upstream import definitions, known
+from mcp_app.catalogue.sources.upstream import definitions
 from mcp_app.catalogue.sources.upstream.kinds import TOOLS, Item
 from mcp_app.catalogue.sources.upstream.results import tool_result
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
@@ -26,9 +26,9 @@ from mcp_app.protocol.client.faults import UpstreamFault
 from mcp_app.protocol.versions import SERVED
 from mcp_app.testing import Client, call_tool
 from mcp_app.testing.answers import RequestError
-from mcp_app.upstreams import client, health, sessions
 from tests.integration.catalogue.transfers import bring, exported
 from tests.servers.sdk_server import SdkServer, sdk_server
+from tests.servers.upstream_state import forget_upstreams
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "s3cret-0000-value"
@@ -39,8 +39,7 @@ def fresh(settings: Any) -> Iterator[None]:
     """Allow loopback, and forget what this process keeps of servers and credentials."""
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",)}
     yield
-    for kept in (sessions._kept, client._breakers, health._reported, known._kept, credentials._opened):
-        kept.clear()
+    forget_upstreams()
 
 
 @pytest.fixture

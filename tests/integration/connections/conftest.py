@@ -10,13 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 from django.test import Client as Browser
 
-from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.models import Upstream, UserConnection
-from mcp_app.upstreams import client, health, sessions
-from mcp_app.upstreams.accounts import use
 from tests.integration.oauth.person import PEOPLE, Person
 from tests.servers.live import LiveServer
+from tests.servers.upstream_state import forget_upstreams
 
 HERE = "http://127.0.0.1:8765"
 
@@ -34,8 +32,7 @@ def fresh(settings: Any) -> Iterator[None]:
     """Allow loopback, and forget what this process keeps of servers and accounts."""
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",), "PUBLIC_URL": HERE}
     yield
-    for kept in (sessions._kept, client._breakers, health._reported, known._kept, use._opened, use._used_at):
-        kept.clear()
+    forget_upstreams()
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import pytest
 
 from mcp_app import conf
 from mcp_app.bridge.service import Bridge
-from mcp_app.upstreams import client, health, sessions
 from mcp_app.upstreams.server import UpstreamServer
 from tests.servers import stdio_program
+from tests.servers.upstream_state import forget_upstreams
 
 PROGRAM = [sys.executable, stdio_program.__file__]
 TOKEN = "t0ken-0123456789"
@@ -43,8 +43,7 @@ def _fresh(settings: Any) -> Iterator[None]:
         os.environ["LEAKED_SECRET"] = "must-not-be-inherited"
         yield
         del os.environ["LEAKED_SECRET"]
-    for kept in (sessions._kept, sessions._legacy_until, client._breakers, health._reported):
-        kept.clear()
+    forget_upstreams()
 
 
 @pytest.fixture

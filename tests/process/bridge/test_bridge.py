@@ -104,6 +104,7 @@ async def test_end_of_a_session_ends_its_process_and_children(bridge: Bridge) ->
     pids = [int(await call(server, name)) for name in ("pid", "child")]
     await sessions.end(server, Caller("one"))
     await until(lambda: not any(map(is_running, pids)))
+    assert pools(bridge) == []
 
 
 @pytest.mark.requirement("INT-75")
@@ -233,6 +234,7 @@ async def test_flood_is_read_slowly(
     arguments = {"file": file, "text": text, "repeat": 60_000 // len(text)}
     flooding = asyncio.create_task(call(server_of("usual"), "flood", arguments))
     await until(lambda: any(each > 0.05 for each in slept))
+    assert not flooding.done()
     flooding.cancel()
 
 
@@ -255,6 +257,7 @@ async def test_flooding_process_leaves_no_pipe(bridge: Bridge) -> None:
         await sessions.end(server, Caller("one"))
         await until(lambda: not pools(bridge))
         await until(lambda: pipes() <= before)
+        assert pipes() <= before
     finally:
         gc.enable()
 

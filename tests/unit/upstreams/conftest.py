@@ -13,9 +13,9 @@ from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.snapshot import KINDS, Catalogue
 from mcp_app.protocol.versions import SERVED
 from mcp_app.streams.gateway import Streams
-from mcp_app.upstreams import client, health, sessions
 from mcp_app.upstreams.server import UpstreamServer
 from tests.servers.asgi_site import served
+from tests.servers.upstream_state import forget_upstreams
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.transports.streamable_http.asgi import LOOPBACK, Server
 
@@ -77,8 +77,7 @@ def _fresh(settings: Any) -> Iterator[None]:
     """Allow loopback, and forget sessions, breakers and outcomes."""
     settings.MCP = {**settings.MCP, "EGRESS_ALLOW": ("127.0.0.0/8",), "REDIS_URL": ""}
     yield
-    for kept in (sessions._kept, sessions._legacy_until, client._breakers, health._reported):
-        kept.clear()
+    forget_upstreams()
 
 
 @pytest.fixture(params=SERVED)

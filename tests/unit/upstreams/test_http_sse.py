@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -94,15 +95,24 @@ class OldServer:
         return [ping, {"method": "notifications/progress", "params": progress}, forged, answer]
 
 
-@pytest.fixture
-async def old() -> AsyncIterator[OldServer]:
-    found = OldServer()
-    async with served(found) as found.origin:
-        yield found
+S = TypeVar("S", bound=OldServer)
+
+
+@asynccontextmanager
+async def running(server: S) -> AsyncIterator[S]:
+    """Serve a server, and end its streams before it."""
+    async with served(server) as server.origin:
+        yield server
         for session in list(connection.local_sessions.values()):
             session.close()
-        while found.streams:
+        while server.streams:
             await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def old() -> AsyncIterator[OldServer]:
+    async with running(OldServer()) as found:
+        yield found
 
 
 async def test_server_that_knows_no_post_is_used_over_http_sse(old: OldServer) -> None:
@@ -190,13 +200,8 @@ class GuardedServer(OldServer):
 
 @pytest.fixture
 async def guarded() -> AsyncIterator[GuardedServer]:
-    found = GuardedServer()
-    async with served(found) as found.origin:
+    async with running(GuardedServer()) as found:
         yield found
-        for session in list(connection.local_sessions.values()):
-            session.close()
-        while found.streams:
-            await asyncio.sleep(0.01)
 
 
 async def with_credential(guarded: GuardedServer) -> UpstreamServer:
