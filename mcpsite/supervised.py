@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import sys
+import threading
+import time
 from contextlib import suppress
 
 SECONDS = 1.0
+# Seconds to end in order after the supervisor died: the grace that it would have given.
+ORPHAN_SECONDS = 8.0
 
 
 class SignsOfLife:
@@ -18,6 +24,7 @@ class SignsOfLife:
         self._owner = os.getpid()
         if self._descriptor is not None:
             os.set_blocking(self._descriptor, False)
+            threading.Thread(target=_end_without_supervisor, args=(self._descriptor,), daemon=True).start()
 
     @property
     def wanted(self) -> bool:
@@ -59,6 +66,20 @@ class Permits:
             if not os.read(self._descriptor, 1):
                 sys.exit(0)  # The supervisor has died.
             self._given += 1
+
+
+def _end_without_supervisor(descriptor: int) -> None:
+    """Kill this process and its children if it still runs some seconds after its supervisor died.
+
+    The kernel sends it TERM then (``mcpsite.child``), but ending in order may hang: Redis is dead, too.
+    """
+    reader_is_gone = select.poll()
+    reader_is_gone.register(descriptor, 0)
+    reader_is_gone.poll()
+    time.sleep(ORPHAN_SECONDS)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _inherited(name: str) -> int | None:

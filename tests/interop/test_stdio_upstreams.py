@@ -19,6 +19,7 @@ from tests.clients import node
 from tests.clients.raw_http import Mcp
 from tests.interop.npm import packages
 from tests.process.installation import ROOT, Installation, wait_until
+from tests.samples.migrated import create_tables
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop"), pytest.mark.requirement("INT-76")]
 SCRIPT = "@modelcontextprotocol/server-everything/dist/index.js"
@@ -37,6 +38,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         "own": {"command": [sys.executable, str(ROOT / "manage.py"), "mcp_stdio"], "env": own},
     }
     installation = Installation(folder, UPSTREAM_COMMANDS=json.dumps(commands), DEMO="off", WEB_PROCESSES="2")
+    create_tables(ROOT, folder / "own")
     prepared = {**installation.environment, **own, "DEMO": "on"}
     subprocess.run([sys.executable, "manage.py", "prepare"], cwd=ROOT, env=prepared, check=True)
     installation.start_healthy()
@@ -60,26 +62,43 @@ def use(up: Installation, tool: str, **arguments: Any) -> str:
         return json.dumps(client.tool(tool, **arguments))
 
 
+@pytest.fixture(scope="module")
+def added(up: Installation) -> dict[str, str]:
+    """Return the output of each command that adds a server and publishes one of its tools."""
+    tools = {"everything": "echo", "sdk": "add", "own": "echo"}
+    add = ("mcp_upstream", "add")
+    return {
+        name: manage(up, *add, name, "--command", name, "--item", tool, "--publish")
+        for name, tool in tools.items()
+    }
+
+
 @pytest.mark.requirement("INT-63")
 @pytest.mark.parametrize(
     ("name", "tool", "arguments", "expected", "version"),
     [
-        ("everything", "echo", {"message": "tea"}, "Echo: tea", LEGACY),
-        ("sdk", "add", {"a": 1, "b": 2}, "3", MODERN),
-        ("own", "echo", {"text": "tea"}, "tea", MODERN),
+        ("everything", "everything_echo", {"message": "tea"}, "Echo: tea", LEGACY),
+        ("sdk", "sdk_add", {"a": 1, "b": 2}, "3", MODERN),
+        ("own", "own_echo", {"text": "tea"}, "tea", MODERN),
     ],
 )
 def test_real_server_is_added_and_called(
-    up: Installation, name: str, tool: str, arguments: dict[str, Any], expected: str, version: str
+    up: Installation,
+    added: dict[str, str],
+    name: str,
+    tool: str,
+    arguments: dict[str, Any],
+    expected: str,
+    version: str,
 ) -> None:
-    said = manage(up, "mcp_upstream", "add", name, "--command", name, "--item", tool, "--publish")
-    assert f"Published 1 entries of {name}" in said
-    assert expected in use(up, f"{name}_{tool}", **arguments)
+    assert f"Published 1 entries of {name}" in added[name]
+    assert expected in use(up, tool, **arguments)
     shown = f"from mcp_app.models import Upstream; print(Upstream.objects.get(name={name!r}).version)"
     assert version in manage(up, "shell", "-c", shown)
 
 
 @pytest.mark.requirement("INT-75")
+@pytest.mark.usefixtures("added")
 def test_killed_bridge_is_replaced_and_leaves_no_process(up: Installation) -> None:
     assert "Echo: tea" in use(up, "everything_echo", message="tea")
     pid = up.pid("upstreams")
@@ -92,6 +111,7 @@ def test_killed_bridge_is_replaced_and_leaves_no_process(up: Installation) -> No
 
 
 @pytest.mark.requirement("INT-75")
+@pytest.mark.usefixtures("added")
 def test_killed_supervisor_leaves_no_process(up: Installation) -> None:
     assert "Echo: tea" in use(up, "everything_echo", message="tea")
     up.remember()

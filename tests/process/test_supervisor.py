@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from mcpsite.pid_files import AlreadyRunning, PidFiles
 from mcpsite.processes.program import Child, Program
 from mcpsite.supervisor import CrashLoop, Supervisor
 from tests.bounds import SLACK
+from tests.process.installation import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -28,6 +30,12 @@ STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SL
 SHOWS_LIFE = (
     "import os, time; print('here', flush=True)\n"
     "while True: os.write(int(os.environ['READY_FD']), b'1'); time.sleep(0.1)"
+)
+ORPHAN = (
+    "import signal, subprocess, sys; from mcpsite import supervised; supervised.ORPHAN_SECONDS = 0.1; "
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+    "print(child.pid, flush=True); child.wait()"
 )
 PARENT = (
     "import subprocess, sys, time; "
@@ -213,6 +221,27 @@ def test_frozen_child_is_replaced_and_live_one_is_kept(bench: Bench) -> None:
     assert not alive(still)
     assert bench.pid("well") == well
     assert "still did not respond for 3 s and is stopped" in bench.printed.getvalue()
+
+
+def test_process_that_hangs_is_killed_after_its_supervisor_died() -> None:
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-c", ORPHAN],
+        env={**os.environ, "READY_FD": str(writing)},
+        pass_fds=(writing,),
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    os.close(writing)
+    with process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.terminate()
+        assert alive(child)
+        assert process.poll() is None
+        os.close(reading)
+        assert process.wait(20 + SLACK) == -signal.SIGKILL
+        wait_until(lambda: not alive(child), 10, "the end of its child")
 
 
 def test_pause_of_supervisor_is_not_counted_as_silence(bench: Bench) -> None:

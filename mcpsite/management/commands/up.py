@@ -177,7 +177,8 @@ def worker(environment: Environment, redis_url: str, generation: int = 0, *, rel
             *("--schedule", str(environment.data_dir / schedule)),
             *("--concurrency", str(environment.worker_concurrency), "--hostname", f"{name}@%h"),
             *("--queues", ",".join(environment.worker_queues)),
-            *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
+            # Celery's heartbeats are for monitors of Celery. Without Redis, one that is due blocks the end.
+            *("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"),
         ),
         stage=WORKER_STAGE,
         # With REMAP_SIGTERM, TERM makes Celery return running jobs to the queue after two seconds. Without
