@@ -18,6 +18,7 @@ from benchmarks.background import run as background
 from benchmarks.console import run as console
 from benchmarks.http_tools import run as http_tools
 from benchmarks.processes import ROOT, cores, load_core
+from benchmarks.relay import run as relay
 from benchmarks.servers import SIZES, Servers
 from benchmarks.tools import run as tools
 from tests.servers.live import cpu_seconds
@@ -245,6 +246,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--identity-rounds", type=int, default=9)
     parser.add_argument("--tool-rounds", type=int, default=5)
     parser.add_argument("--http-tool-rounds", type=int, default=9)
+    parser.add_argument("--relay-rounds", type=int, default=9)
     parser.add_argument("--thread-rounds", type=int, default=2)
     parser.add_argument("--fan-out-rounds", type=int, default=1)
     parser.add_argument("--fan-out-streams", type=int, default=5000)
@@ -266,6 +268,7 @@ def main(arguments: list[str] | None = None) -> int:
             servers.stop()
     met = tools.measure(wanted.tool_rounds, wanted.seconds) and met
     met = http_tools.measure(wanted.http_tool_rounds, wanted.seconds) and met
+    met = relay.measure(wanted.relay_rounds, wanted.seconds) and met
     met = threads.measure_all([ROOT], wanted.thread_rounds, wanted.seconds) and met
     met = fan_out.measure(wanted.fan_out_streams, wanted.fan_out_rounds) and met
     met = exposing.measure() and met

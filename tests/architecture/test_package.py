@@ -23,8 +23,9 @@ ELSEWHERE = (
     "tests/interop/clients/",
     "tests/foreign_project/project/",
     "tests/integration/exposing/other_project",
-    # Runs in an environment of its own, where the benchmark installs it.
+    # Run in environments of their own, where the benchmarks install them.
     "benchmarks/http_tools/peer",
+    "benchmarks/relay/fastmcp_proxy",
 )
 OURS = ("mcp_app", "mcpsite", "tests", "benchmarks")
 ROOT = Path(__file__).resolve().parents[2]
