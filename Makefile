@@ -9,6 +9,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: lint types style format clean
 .DELETE_ON_ERROR:
 
+# Compiled modules are stored, also where images of containers say otherwise: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 run: .venv/runtime.stamp
 	$(BIN)/python manage.py up
 

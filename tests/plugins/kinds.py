@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +77,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def _lacks_marks(path: Path, expression: str) -> bool:
     """Return True if the expression begins with a choice of marks, and no test of the file has one."""
     marks = set(re.findall(r"\w+", expression.partition(")")[0])) - {"or"}
-    if not marks or not marks <= WORDS_OF_MARKS.keys() or any(each in path.parents for each in OF_PROCESSES):
+    if not marks or not marks <= WORDS_OF_MARKS.keys() or _is_of_processes(path):
         return False
     text = path.read_text(encoding="utf-8")
     return not any(word in text for mark in marks for word in WORDS_OF_MARKS[mark])
+
+
+@cache
+def _is_of_processes(path: Path) -> bool:
+    return any(folder in path.parents for folder in OF_PROCESSES)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests in the folders of process tests."""
     for item in items:
-        if any(folder in item.path.parents for folder in OF_PROCESSES):
+        if _is_of_processes(item.path):
             item.add_marker(pytest.mark.process)
 
 
