@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.architecture.test_source import ROOT, SOURCES, name_of
+from tests.architecture.source import ROOT, SOURCES, name_of
 
 GATE = "mcp_app/execution/admission/"
 # By the code that a check needs: other places that use it, with the reason.

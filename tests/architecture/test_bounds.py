@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from mcp_app.protocol.principal_key import Bound
-from tests.architecture.test_source import ROOT, SOURCES, name_of, tree_of
+from tests.architecture.source import ROOT, SOURCES, Function, name_of, tree_of
 
 REFUSALS = {"TooManyRequests", "QuotaExceeded", "Throttled"} | {
     *("RATE_LIMITED", "TOO_MANY_RUNNING", "BACKLOG_FULL", "APPROVALS_FULL")
@@ -25,8 +25,6 @@ WITHOUT_A_PERSON = {
     "mcp_app/api/throttling.py _count": "its callers name a person or an address",
     "mcp_app/streams/stores/storage_quota.py check": "its callers give what a person holds",
 }
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def called(node: ast.AST) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.test_source import ROOT, SOURCES, name_of, tree_of
+from tests.architecture.source import ROOT, SOURCES, name_of, nodes_of, tree_of
 
 SNAPSHOT = "mcp_app.catalogue.snapshots.current_snapshot"
 # Modules that may import each public name of the current snapshot's module. Everything else is given a view.
@@ -56,13 +56,13 @@ SERVES = ("dispatcher.py", "execution/calls/", "handlers/", "sessions/", "transp
 def imported(path: Path) -> Iterator[str]:
     """Yield the names that a module imports from the module of the current snapshot, and attributes of it."""
     aliases: set[str] = set()
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.ImportFrom) and node.module == SNAPSHOT:
+    for node in nodes_of(path, ast.ImportFrom):
+        if node.module == SNAPSHOT:
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module == SNAPSHOT.rpartition(".")[0]:
+        elif node.module == SNAPSHOT.rpartition(".")[0]:
             aliases |= {each.asname or each.name for each in node.names if each.name == "current_snapshot"}
-        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in aliases:
-            yield node.attr
+    if aliases:
+        yield from (node.attr for node in nodes_of(path, ast.Attribute) if ast.unparse(node.value) in aliases)
 
 
 def test_few_modules_use_the_current_snapshot() -> None:
@@ -95,8 +95,8 @@ def test_endpoint_paths_are_defined_once() -> None:
     spelled = [
         f"{name_of(path)}:{node.lineno}"
         for path in SOURCES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Constant) and _is_endpoint(node.value)
+        for node in nodes_of(path, ast.Constant)
+        if _is_endpoint(node.value)
     ]
     assert [where.partition(":")[0] for where in spelled] == [SPELLED] * len(ENDPOINTS), spelled
 
@@ -112,9 +112,8 @@ def test_server_identity_is_read_from_settings_once() -> None:
     readers = {
         name_of(path)
         for path in SOURCES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute)
-        and node.attr in IDENTITY
+        for node in nodes_of(path, ast.Attribute)
+        if node.attr in IDENTITY
         and not ast.unparse(node.value).endswith("server")
         # The row of a toolset has own instructions.
         and ast.unparse(node.value) != "row"
@@ -140,8 +139,8 @@ def test_few_modules_look_servers_up_by_path() -> None:
     found = {
         name_of(path)
         for path in SOURCES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "servers"
+        for node in nodes_of(path, ast.Attribute)
+        if ast.unparse(node.value) == "servers"
     }
     assert found == LOOKS_UP
 

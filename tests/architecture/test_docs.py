@@ -16,7 +16,7 @@ from mcp_app.contrib.web_tools import conf as web_tools
 from mcp_app.metrics.families import RARE
 from mcp_app.protocol.refusals import Code
 from mcpsite.environment import REMEDIES
-from tests.architecture.test_source import SOURCES
+from tests.architecture.source import SOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()

@@ -7,7 +7,6 @@ import re
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
@@ -17,6 +16,7 @@ from packaging.utils import canonicalize_name
 from mcp_app.conf import Settings
 from mcp_app.optional_parts import API, COMPANY_LOGIN, CONSOLE, DISTRIBUTION, PROVIDER, WEB_TOOLS
 from mcpsite.frame.bundles import FOLDER as BUNDLED
+from tests.architecture.source import ROOT, nodes_of
 
 # Run in separate environments, or beside separate modules.
 ELSEWHERE = (
@@ -28,7 +28,6 @@ ELSEWHERE = (
     "benchmarks/relay/fastmcp_proxy",
 )
 OURS = ("mcp_app", "mcpsite", "tests", "benchmarks")
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 RANGES = [
@@ -113,11 +112,11 @@ def test_every_imported_library_is_pinned() -> None:
         name = str(path.relative_to(ROOT))
         if name.startswith(ELSEWHERE):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                imported |= {each.name.partition(".")[0]: name for each in node.names}
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                imported[str(node.module).partition(".")[0]] = name
+        for node in nodes_of(path, ast.Import):
+            imported |= {each.name.partition(".")[0]: name for each in node.names}
+        for found in nodes_of(path, ast.ImportFrom):
+            if not found.level:
+                imported[str(found.module).partition(".")[0]] = name
     known = packages_distributions() | {"PIL": ["pillow"], "fontTools": ["fonttools"]}
     ours = {*OURS, *sys.stdlib_module_names}
     lines = "\n".join(path.read_text() for path in ROOT.glob("requirements*.txt"))

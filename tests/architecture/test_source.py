@@ -7,18 +7,12 @@ import re
 import re._parser as sre_parser  # type: ignore[import-not-found]
 import statistics
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = sorted(
-    path
-    for package in ("mcp_app", "mcpsite")
-    for path in (ROOT / package).rglob("*.py")
-    if "migrations" not in path.parts
-)
+from tests.architecture.source import ROOT, SOURCES, Function, functions_of, name_of, nodes_of, tree_of
+
 FILE_LINES = 500
 FOLDER_MODULES = 18
 FUNCTION_LINES = 50
@@ -27,21 +21,6 @@ UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b|NotI
 REGEX = ("RegexValidator", "RegexField", "re.compile", "re.match", "re.search", "re.fullmatch")
 # A filter that returns HTML, in an attribute or in an element that shows its markup.
 HTML_AS_TEXT = re.compile(r"""(="[^"<>]*|<(option|title|textarea)[^>]*>[^<]*)\|visible""")
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def functions_of(path: Path) -> Iterator[Function]:
-    return (node for node in ast.walk(tree_of(path)) if isinstance(node, Function))
 
 
 def length(function: Function) -> int:
@@ -111,23 +90,17 @@ def dangers_of(call: ast.Call) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_no_eval_pickle_or_shell(path: Path) -> None:
-    found: list[str] = []
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Call):
-            found += dangers_of(node)
-        if isinstance(node, ast.Import):
-            found += [
-                alias.name for alias in node.names if alias.name in {"pickle", "shelve", "marshal", "dill"}
-            ]
-        if isinstance(node, ast.ImportFrom) and node.module in {"pickle", "shelve", "marshal", "dill"}:
-            found.append(node.module)
-    assert found == []
+    called = [danger for call in nodes_of(path, ast.Call) for danger in dangers_of(call)]
+    imported = {alias.name for node in nodes_of(path, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in nodes_of(path, ast.ImportFrom)}
+    assert called == []
+    assert imported & {"pickle", "shelve", "marshal", "dill"} == set()
 
 
 def patterns_of(path: Path) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls with a regular expression that is written in them, and the expression."""
-    for node in ast.walk(tree_of(path)):
-        if not isinstance(node, ast.Call) or not node.args or not ast.unparse(node.func).endswith(REGEX):
+    for node in nodes_of(path, ast.Call):
+        if not node.args or not ast.unparse(node.func).endswith(REGEX):
             continue
         first = node.args[0]
         parts = first.values if isinstance(first, ast.JoinedStr) else [first]
@@ -151,8 +124,8 @@ def test_no_query_uses_the_username_field() -> None:
     named = [
         f"{name_of(path)}:{node.lineno}"
         for path in SOURCES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "__username" in node.value
+        for node in nodes_of(path, ast.Constant)
+        if isinstance(node.value, str) and "__username" in node.value
     ]
     assert named == []
 
@@ -178,9 +151,8 @@ def test_broad_excepts_exist_at_named_boundaries_only() -> None:
     broad = [
         name_of(path)
         for path in SOURCES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.ExceptHandler)
-        and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
+        for node in nodes_of(path, ast.ExceptHandler)
+        if (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
         and not any(name_of(path).startswith(boundary) for boundary in boundaries)
     ]
     assert broad == []
@@ -198,6 +170,7 @@ def test_parametrize_ids_are_the_same_in_every_run() -> None:
     named = [
         f"{name_of(path)}:{decorator.lineno} {found[0]}"
         for path in (ROOT / "tests").rglob("test_*.py")
+        if DIFFERING.search(path.read_text())
         for decorator in decorators_of(path)
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.parametrize"
         for found in DIFFERING.finditer(made_at_once(decorator))
@@ -266,8 +239,7 @@ def test_docstrings_have_no_riddles() -> None:
     found = [
         f"{name_of(path)}: {phrase[0]}"
         for path in SOURCES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
+        for node in nodes_of(path, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
         if (phrase := RIDDLES.search(QUOTED.sub("code", ast.get_docstring(node) or "")))
     ]
     assert not found

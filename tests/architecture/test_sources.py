@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_source import ROOT, SOURCES, name_of, tree_of
+from tests.architecture.source import ROOT, SOURCES, name_of, nodes_of
 
 HOME = ROOT / "mcp_app" / "catalogue" / "sources"
 # Columns with the origin of a row, and Django methods that query them.
@@ -62,6 +62,7 @@ def names(node: ast.AST) -> bool:
 
 
 RULES = [compares, queries, reads, names]
+KINDS: tuple[type[ast.AST], ...] = (ast.Match, ast.Compare, ast.Call, ast.Attribute, ast.Name, ast.ImportFrom)
 
 
 def outside() -> Iterator[Path]:
@@ -74,7 +75,7 @@ def test_code_outside_sources_does_not_distinguish_them(rule: Callable[[ast.AST]
     found = {
         f"{name_of(path)}:{getattr(node, 'lineno', 0)}"
         for path in outside()
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path, *KINDS)
         if rule(node)
     }
     assert found == set()
@@ -94,8 +95,8 @@ def test_code_definitions_are_looked_up_by_their_source() -> None:
         f"{name_of(path)}:{node.lineno}"
         for path in outside()
         if any(path.is_relative_to(ROOT / "mcp_app" / each) for each in (*folders, "catalogue/transfer"))
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute) and node.attr in HOMES and ast.unparse(node.value) == "registry"
+        for node in nodes_of(path, ast.Attribute)
+        if node.attr in HOMES and ast.unparse(node.value) == "registry"
     ]
     assert found == []
 

@@ -11,14 +11,14 @@ import pytest
 from mcp_app.auth.identity_provider.provider import PREFIX as PROVIDERS
 from mcp_app.auth.tokens import KINDS
 from mcp_app.observability.redaction import MARK, PREFIXES, Redactor
-from tests.architecture.test_source import SOURCES, name_of, tree_of
+from tests.architecture.source import SOURCES, name_of, nodes_of
 
 PREFIX = re.compile(r"mcp[a-z]*_(?:[a-z]+_)?")
 
 
 def prefixes_in(path: Path) -> set[str]:
     """Return the strings of a module that look like the prefix of a secret."""
-    found = {node.value for node in ast.walk(tree_of(path)) if isinstance(node, ast.Constant)}
+    found = {node.value for node in nodes_of(path, ast.Constant)}
     return {text for text in found if isinstance(text, str) and PREFIX.fullmatch(text)}
 
 
