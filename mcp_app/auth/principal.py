@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from mcp_app.protocol.scopes import ADMIN
@@ -65,7 +65,7 @@ class Principal:
 
     ``path`` is the path of the only server that accepts the credential. API keys have none and are valid at
     every server. For an OAuth token, ``audience`` is its resource, and ``connection_id`` is the connection it
-    was issued for.
+    was issued for. ``caller_token`` is the sealed token of the identity provider, or "" for others.
     """
 
     key: str
@@ -79,6 +79,7 @@ class Principal:
     audience: str = ""
     path: str = ""
     connection_id: int | None = None
+    caller_token: str = field(default="", repr=False, compare=False)
 
 
 LOOPBACK: Final = Principal(key="loopback", name="local user", permissions=WithoutLogin())

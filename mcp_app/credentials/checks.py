@@ -18,9 +18,9 @@ MAX_ORIGINS: Final = 20
 Kind = Credential.Kind
 # The kinds that may have each setting of token requests.
 _WITH: Final = {
-    "scopes": (Kind.CLIENT_CREDENTIALS, Kind.OAUTH_CLIENT),
-    "resource": (Kind.CLIENT_CREDENTIALS,),
-    "audience": (Kind.CLIENT_CREDENTIALS,),
+    "scopes": (Kind.CLIENT_CREDENTIALS, Kind.OAUTH_CLIENT, Kind.TOKEN_EXCHANGE),
+    "resource": (Kind.CLIENT_CREDENTIALS, Kind.TOKEN_EXCHANGE),
+    "audience": (Kind.CLIENT_CREDENTIALS, Kind.TOKEN_EXCHANGE),
 }
 _ANY: Final = Policy(ports=ANY_PORT, max_url_characters=16_384)
 _NOT_HTTPS: Final = (
@@ -71,7 +71,7 @@ def check(row: Credential) -> None:
         errors["token_url"] = [problem]
     for name in ("scopes", "resource", "audience"):
         if getattr(row, name) and row.kind not in _WITH[name]:
-            errors[name] = ["Only OAuth client credentials have this."]
+            errors[name] = ["Credentials of this kind do not have this."]
     if errors:
         raise ValidationError(errors)
 
@@ -83,8 +83,8 @@ def _origins(given: Any) -> list[str]:
 
 
 def _objection_to_token_url(row: Credential) -> str:
-    if row.kind != Credential.Kind.CLIENT_CREDENTIALS:
-        return "Only OAuth client credentials have a token URL." if row.token_url else ""
+    if row.kind not in (Kind.CLIENT_CREDENTIALS, Kind.TOKEN_EXCHANGE):
+        return "Credentials of this kind have no token URL." if row.token_url else ""
     if not row.token_url:
         return "Enter the URL that issues the tokens."
     try:

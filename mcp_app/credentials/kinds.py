@@ -21,6 +21,7 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     Kind.HEADERS: ("headers",),
     Kind.CLIENT_CREDENTIALS: ("client_id", "client_secret"),
     Kind.OAUTH_CLIENT: ("client_id", "client_secret"),
+    Kind.TOKEN_EXCHANGE: ("client_id", "client_secret"),
 }
 OPTIONAL: Final = frozenset({(Kind.BASIC, "password"), (Kind.OAUTH_CLIENT, "client_secret")})
 PLACES: Final = ("header", "query", "cookie")

@@ -6,10 +6,11 @@ the installation itself. Callers check the actor's permission.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -19,6 +20,7 @@ from django.db.models import Q, QuerySet
 
 from mcp_app import conf
 from mcp_app.credentials import checks, kinds, tokens
+from mcp_app.credentials.exchange import LOGIN_AGAIN, Subject, resource_of
 from mcp_app.database import clock
 from mcp_app.database.aware_times import aware
 from mcp_app.database.queries import aquery, later
@@ -34,7 +36,9 @@ FIELDS: Final = ("origins", "token_url", "scopes", "resource", "audience", "plac
 # A change of these fields could send the secret to another server, so it requires the secret again.
 _BINDING: Final = ("origins", "token_url")
 _SEALED_FOR: Final = "credential"
-_FOR_LOGINS: Final = "The credential {!r} is an OAuth client of user connections: requests cannot use it."
+# Kinds that belong to users of a server. Requests of tools cannot use them.
+_OF_USERS: Final = (Credential.Kind.OAUTH_CLIENT, Credential.Kind.TOKEN_EXCHANGE)
+_NOT_FOR_REQUESTS: Final = "The credential {!r} is of the kind {!r}: only upstream servers can use it."
 # Each process keeps a credential for this time. A change takes effect everywhere within it.
 KEPT_SECONDS: Final = 5.0
 USE_RECORDED_SECONDS: Final = 60.0
@@ -168,16 +172,23 @@ def tools_with(name: str) -> QuerySet[Tool]:
 
 def upstreams_with(name: str) -> QuerySet[Upstream]:
     """Return the upstream servers that use a credential."""
-    return Upstream.objects.defer("listed").filter(Q(credential=name) | Q(oauth_client=name))
+    return Upstream.objects.defer("listed").filter(
+        Q(credential=name) | Q(oauth_client=name) | Q(token_exchange=name)
+    )
 
 
-def bound_to(name: str, url: str) -> str:
-    """Return the reason why a credential cannot be used for a URL, or "". The secret is not opened."""
+def bound_to(name: str, url: str, kind: str = "") -> str:
+    """Return the reason why a credential cannot be used for a URL, or "". The secret is not opened.
+
+    ``kind`` is the only accepted kind.
+    """
     row = Credential.objects.filter(name=name).first()
     if row is None:
         return f"There is no credential {name!r}."
-    if row.kind == Credential.Kind.OAUTH_CLIENT:
-        return _FOR_LOGINS.format(name)
+    if row.kind in _OF_USERS and row.kind != kind:
+        return _NOT_FOR_REQUESTS.format(name, row.get_kind_display())
+    if kind and row.kind != kind:
+        return f"The credential {name!r} is not of the kind {Credential.Kind(kind).label!r}."
     try:
         origin = checks.target_of(url).origin
     except ValueError as error:
@@ -188,17 +199,56 @@ def bound_to(name: str, url: str) -> str:
 async def secrets_for(name: str, url: str) -> Secrets:
     """Return the secret parts of a request to ``url``. Raises CredentialRefused before anything is sent."""
     kept = await _usable(name, url)
-    if kept.kind == Credential.Kind.OAUTH_CLIENT:
-        raise CredentialRefused(_FOR_LOGINS.format(name))
+    if kept.kind in _OF_USERS:
+        raise CredentialRefused(_NOT_FOR_REQUESTS.format(name, Credential.Kind(kept.kind).label))
     _record_use(kept)
     if kept.grant is None:
         return kinds.placed(kept.kind, kept.secret, kept.placement, kept.key)
+    return await _with_token(name, kept, kept.grant, kept.key)
+
+
+async def exchanged(name: str, url: str, subject: Subject) -> Secrets:
+    """Return the secret parts of a request to ``url`` in the name of a caller (RFC 8693).
+
+    The token of the caller is sent to the token URL of the credential only. Raises CredentialRefused.
+    """
+    kept = await _usable(name, url)
+    grant = _exchange(name, kept, url, subject)
+    _record_use(kept)
+    return await _with_token(name, kept, grant, grant.key)
+
+
+async def exchange_refused(name: str, url: str, subject: Subject, used: Secrets) -> bool:
+    """Drop the token in ``used``, which a server refused. Return True if another attempt gets a new one."""
     try:
-        token = await tokens.token(kept.grant)
+        grant = _exchange(name, await _usable(name, url), url, subject)
+    except CredentialRefused:
+        return False
+    return await tokens.drop(grant, used.headers[0][1].removeprefix("Bearer "))
+
+
+def _exchange(name: str, kept: _Opened, url: str, subject: Subject) -> tokens.Grant:
+    """Return the grant of one caller for one server."""
+    if kept.kind != Credential.Kind.TOKEN_EXCHANGE or kept.grant is None:
+        raise CredentialRefused(f"The credential {name!r} is not an OAuth token exchange.")
+    parameters = kept.grant.parameters
+    if not {"resource", "audience"} & {each for each, _ in parameters}:
+        parameters = (*parameters, ("resource", resource_of(url)))
+    parts = orjson.dumps([kept.grant.key, parameters, subject.token])
+    key = f"exchange:{hashlib.sha256(parts).hexdigest()}"
+    return replace(kept.grant, key=key, parameters=parameters, subject=subject)
+
+
+async def _with_token(name: str, kept: _Opened, grant: tokens.Grant, key: str) -> Secrets:
+    try:
+        token = await tokens.token(grant)
     except tokens.TokenRefused as refused:
-        _record_error(kept, str(refused))
-        raise CredentialRefused(f"The credential {name!r} got no access token. {refused}") from None
-    return Secrets(headers=(("Authorization", f"Bearer {token}"),), key=kept.key)
+        if not refused.is_of_caller:
+            _record_error(kept, str(refused))
+        then = f" {LOGIN_AGAIN}" if refused.is_of_caller else ""
+        text = f"The credential {name!r} got no access token. {refused}{then}"
+        raise CredentialRefused(text) from None
+    return Secrets(headers=(("Authorization", f"Bearer {token}"),), key=key)
 
 
 async def oauth_client(name: str, url: str) -> tuple[str, str]:
@@ -263,7 +313,7 @@ def _read(name: str) -> _Opened:
         ) from None
     key = f"{row.pk}:{row.rotated_at and row.rotated_at.timestamp()}"
     grant = None
-    if row.kind == Credential.Kind.CLIENT_CREDENTIALS:
+    if row.kind in (Credential.Kind.CLIENT_CREDENTIALS, Credential.Kind.TOKEN_EXCHANGE):
         parameters = {"scope": row.scopes, "resource": row.resource, "audience": row.audience}
         grant = tokens.Grant(
             key=f"{key}:{row.updated_at.timestamp()}",

@@ -1,4 +1,4 @@
-"""Access tokens of machines (OAuth client credentials, RFC 6749 section 4.4).
+"""Access tokens of machines (client credentials, RFC 6749 section 4.4) and of callers (exchange, RFC 8693).
 
 A token is kept until a minute before it expires, sealed in Redis for all processes. Only one request at a
 time asks for a new token, over all processes.
@@ -18,6 +18,8 @@ from urllib.parse import quote_plus, urlencode
 import orjson
 
 from mcp_app import conf
+from mcp_app.credentials import exchange as exchanges
+from mcp_app.credentials.exchange import Subject
 from mcp_app.credentials.kinds import basic
 from mcp_app.egress import EgressError, Request, Secrets, exchange
 from mcp_app.egress.policy import Policy, entered
@@ -40,18 +42,30 @@ TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
 
 
 class TokenRefused(Exception):
-    """A token request without a token. The text contains no secret."""
+    """A token request without a token. The text contains no secret.
+
+    ``is_of_caller`` is True if the token of the caller was refused, and False for faults of the settings or
+    the server.
+    """
+
+    def __init__(self, text: str, *, is_of_caller: bool = False) -> None:
+        super().__init__(text)
+        self.is_of_caller = is_of_caller
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Grant:
-    """The right to get tokens. ``key`` changes with the secret and with every setting of the request."""
+    """The right to get tokens. ``key`` changes with the secret and with every setting of the request.
+
+    ``subject`` is the token that is exchanged, or None for client credentials.
+    """
 
     key: str
     url: str
     client_id: str
     client_secret: str
     parameters: tuple[tuple[str, str], ...]
+    subject: Subject | None = None
 
     @property
     def name(self) -> str:
@@ -67,7 +81,7 @@ class _Kept:
 
 _kept: dict[str, _Kept] = {}
 _asking: dict[tuple[Any, str], asyncio.Task[str]] = {}
-MAX_KEPT: Final = 200
+MAX_KEPT: Final = 1_000
 
 
 async def token(grant: Grant) -> str:
@@ -112,7 +126,7 @@ async def _new(grant: Grant) -> str:
         if shared is not None:
             return _keep(grant, shared)
         made = await _asked(grant)
-        sealed = key_ring(conf.get(), _SEALED_FOR).seal(orjson.dumps([made.token, made.until]))
+        sealed = key_ring(conf.get(), _SEALED_FOR).seal(orjson.dumps([grant.key, made.token, made.until]))
         left = made.until - time.time()
         await asyncio.to_thread(shared_values.put, grant.name, sealed.encode(), left)
         return _keep(grant, made)
@@ -132,10 +146,11 @@ def _shared(grant: Grant) -> _Kept | None:
     if sealed is None:
         return None
     try:
-        found, until = orjson.loads(key_ring(conf.get(), _SEALED_FOR).open(sealed.decode()))
+        key, found, until = orjson.loads(key_ring(conf.get(), _SEALED_FOR).open(sealed.decode()))
     except (Unsealed, ValueError):
         return None
-    return _Kept(found, until) if until > time.time() else None
+    # A value that was copied to another name is not used: tokens of two callers are never mixed up.
+    return _Kept(found, until) if key == grant.key and until > time.time() else None
 
 
 async def _asked(grant: Grant) -> _Kept:
@@ -148,20 +163,37 @@ async def _asked(grant: Grant) -> _Kept:
 
 
 async def _granted(grant: Grant) -> _Kept:
-    form = (("grant_type", "client_credentials"), *grant.parameters)
+    form = (*_form(grant), *grant.parameters)
     header = basic(quote_plus(grant.client_id), quote_plus(grant.client_secret))
     status, answer = await posted(grant.url, form, Secrets(headers=(("Authorization", header),)))
-    if status == 401 or (status == 400 and answer.get("error") in ("invalid_client", "invalid_request")):
+    if status == 401 or (status == 400 and answer.get("error") in _in_body(grant)):
         own = (("client_id", grant.client_id), ("client_secret", grant.client_secret))
         status, answer = await posted(grant.url, (*form, *own), Secrets())
     found, kind = answer.get("access_token"), str(answer.get("token_type", "bearer"))
     if status != 200 or not isinstance(found, str):
         error = answer.get("error")
         code = f" ({error})" if isinstance(error, str) and ERROR.fullmatch(error) else ""
-        raise TokenRefused(f"The token server answered {status}{code}.")
+        is_of_caller = grant.subject is not None and error in exchanges.OF_CALLER
+        raise TokenRefused(f"The token server answered {status}{code}.", is_of_caller=is_of_caller)
     if kind.lower() != "bearer" or not TOKEN.fullmatch(found):
         raise TokenRefused("The token server returned a token that is not a bearer token.")
+    if grant.subject is not None and (problem := exchanges.objection_to(answer, grant.subject)):
+        raise TokenRefused(f"The token server {problem}")
     return _Kept(found, time.time() + lifetime(answer.get("expires_in")))
+
+
+def _form(grant: Grant) -> exchanges.Form:
+    if grant.subject is None:
+        return (("grant_type", "client_credentials"),)
+    if grant.subject.ends <= time.time():
+        raise TokenRefused(exchanges.EXPIRED, is_of_caller=True)
+    return exchanges.form(grant.subject, grant.url)
+
+
+def _in_body(grant: Grant) -> tuple[str, ...]:
+    """Return the errors after which the secret is sent in the body."""
+    # An exchange has the error "invalid_request" for a bad token of the caller.
+    return ("invalid_client",) if grant.subject else ("invalid_client", "invalid_request")
 
 
 def lifetime(stated: Any) -> float:

@@ -26,6 +26,7 @@ class Credential(EditedRow):
         HEADERS = "headers", "headers"
         CLIENT_CREDENTIALS = "client_credentials", "OAuth client credentials"
         OAUTH_CLIENT = "oauth_client", "OAuth client of user connections"
+        TOKEN_EXCHANGE = "token_exchange", "OAuth token exchange"
 
     name = models.CharField(
         max_length=64, unique=True, help_text="Lower-case letters, digits, - and _. Tools refer to this name."

@@ -56,6 +56,11 @@ class Upstream(EditedRow):
         default=False,
         help_text="Each user connects an account by OAuth. The credential is only used to read the lists.",
     )
+    token_exchange = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="A credential: the token of each caller's login is exchanged for one of this server.",
+    )
     oauth_client = models.CharField(
         "OAuth client",
         max_length=64,

@@ -25,8 +25,9 @@ from mcp_app.protocol.client.answers import Answered, AnswerReader, Budget, Even
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import SESSION_HEADER, Headers, Outgoing
 from mcp_app.upstreams import bridge
+from mcp_app.upstreams.accounts import exchanged
 from mcp_app.upstreams.accounts import use as accounts
-from mcp_app.upstreams.server import UpstreamServer
+from mcp_app.upstreams.server import ExchangedAccount, UpstreamServer
 
 # An event stream that sends nothing, not even a comment, for this time is given up.
 IDLE_SECONDS: Final = 60.0
@@ -262,6 +263,8 @@ async def secrets_of(server: UpstreamServer, until: float) -> Secrets:
         return Secrets()
     try:
         async with asyncio.timeout(max(until - time.monotonic(), 0.001)) as limit:
+            if isinstance(server.account, ExchangedAccount):
+                return await exchanged.secrets_for(server.account, server.url)
             if server.account is not None:
                 return await accounts.secrets_for(server.pk, server.account, server.url)
             return await credentials.secrets_for(server.credential, server.url)
@@ -277,6 +280,8 @@ async def secrets_of(server: UpstreamServer, until: float) -> Secrets:
 
 async def _refused(server: UpstreamServer, own: Secrets, status: int) -> bool:
     """Record that the server refused the secrets. Return True if another attempt gets a new token."""
+    if isinstance(server.account, ExchangedAccount):
+        return await exchanged.refused(server.account, server.url, own, status)
     if server.account is not None:
         return await accounts.refused(server.pk, server.account, own, status)
     return bool(server.credential) and await credentials.refused(server.credential, own, status)

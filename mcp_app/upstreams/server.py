@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
+
+from mcp_app.credentials.exchange import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +16,18 @@ class Account:
 
     user: str
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangedAccount(Account):
+    """An account at a server that accepts tokens in exchange for those of the caller (RFC 8693).
+
+    ``credential`` is the token exchange. ``subject`` returns the token of the caller, or None if it cannot
+    be read.
+    """
+
+    credential: str
+    subject: Callable[[], Subject | None] = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)

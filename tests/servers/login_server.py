@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -15,12 +15,16 @@ CHALLENGE = 'WWW-Authenticate: Bearer resource_metadata="{origin}/meta", scope="
 TOOL = {"name": "whoami", "description": "Say who.", "inputSchema": {"type": "object", "properties": {}}}
 
 
+Exchange = Callable[[dict[str, str]], tuple[int, Any]]
+
+
 class LoginServer:
     """The running server. ``accounts`` maps valid access tokens to accounts.
 
     ``resource`` and ``metadata`` are the members that replace those of its documents. ``answers`` has an
-    answer by path instead of the usual one: a status and a JSON value. ``forms`` are the forms that the token
-    and revocation endpoints received, ``registered`` the registrations.
+    answer by path instead of the usual one: a status and a JSON value. ``exchange`` answers the form of a
+    token exchange. ``forms`` are the forms that the token and revocation endpoints received, ``registered``
+    the registrations.
     """
 
     def __init__(self, api: WebApi) -> None:
@@ -35,6 +39,7 @@ class LoginServer:
         self.registered: list[dict[str, Any]] = []
         self.lifetime: int | None = 3600
         self.rotates = True
+        self.exchange: Exchange = _no_exchange
         self._number = 0
 
     @property
@@ -94,6 +99,9 @@ class LoginServer:
 
     def _token(self, _: Heard) -> bytes:
         form = self.forms[-1][1]
+        if form["grant_type"].endswith("token-exchange"):
+            status, value = self.exchange(form)
+            return _json(value, status)
         if form["grant_type"] == "authorization_code":
             return _json(self.issue(form["code"].removeprefix("code-")))
         account = self.refresh.get(form["refresh_token"])
@@ -131,6 +139,10 @@ class LoginServer:
             "tools/call": {"content": [{"type": "text", "text": account}]},
         }
         return _json({"jsonrpc": "2.0", "id": said["id"], "result": results[said["method"]]})
+
+
+def _no_exchange(_: dict[str, str]) -> tuple[int, Any]:
+    return 400, {"error": "unsupported_grant_type"}
 
 
 def _json(value: Any, status: int = 200) -> bytes:

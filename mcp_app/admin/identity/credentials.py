@@ -201,7 +201,7 @@ class CredentialAdmin(ModelAdmin[Credential]):
         kind = self._kind(request, obj)
         if obj is not None and not self.has_change_permission(request, obj):
             return [(None, {"fields": ("name", "shown_origins", "expires_at", *self.facts)})]
-        if kind == Kind.CLIENT_CREDENTIALS:
+        if kind in (Kind.CLIENT_CREDENTIALS, Kind.TOKEN_EXCHANGE):
             secret = ("token_url", *PARTS[kind], "scopes", "resource", "audience")
         elif kind == Kind.OAUTH_CLIENT:
             secret = (*PARTS[kind], "scopes")

@@ -74,6 +74,9 @@ class UpstreamForm(forms.Form):
     oauth_client = forms.ChoiceField(
         label="OAuth client", required=False, widget=Select(), help_text=_help("oauth_client")
     )
+    token_exchange = forms.ChoiceField(
+        label="Token exchange", required=False, widget=Select(), help_text=_help("token_exchange")
+    )
     era = forms.ChoiceField(
         label="Protocol", choices=Upstream.Era.choices, initial=Upstream.Era.AUTO, widget=Select()
     )
@@ -110,8 +113,14 @@ class UpstreamForm(forms.Form):
         else:
             del self.fields["command"]
             self.fields["url"].required = True
-        is_client = Q(kind=Credential.Kind.OAUTH_CLIENT)
-        for field, kinds in (("credential", ~is_client), ("oauth_client", is_client)):
+        is_client, is_exchange = (
+            Q(kind=kind) for kind in (Credential.Kind.OAUTH_CLIENT, Credential.Kind.TOKEN_EXCHANGE)
+        )
+        for field, kinds in (
+            ("credential", ~is_client & ~is_exchange),
+            ("oauth_client", is_client),
+            ("token_exchange", is_exchange),
+        ):
             choices: Any = self.fields[field]
             choices.choices = [("", "none"), *self._credentials(field, kinds)]
 

@@ -100,6 +100,12 @@ class UpstreamInput(InputSerializer):
     oauth_client = serializers.CharField(
         max_length=64, required=False, allow_blank=True, help_text="A credential of the kind `oauth_client`."
     )
+    token_exchange = serializers.CharField(
+        max_length=64,
+        required=False,
+        allow_blank=True,
+        help_text="A credential of the kind `token_exchange`, for the token of each caller's login.",
+    )
     era = serializers.ChoiceField(choices=Upstream.Era.choices, required=False)
     isolation = serializers.ChoiceField(choices=Upstream.Isolation.choices, required=False)
     timeout_seconds = serializers.FloatField(required=False, min_value=1, max_value=900)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_app import conf
 from mcp_app.auth.api_keys import OF_CLIENT
+from mcp_app.auth.identity_provider import caller_tokens
 from mcp_app.auth.identity_provider.people import person_of
 from mcp_app.auth.own_addresses import names_provider, origin, path_of, resource
 from mcp_app.auth.permissions import permissions_of
@@ -46,8 +47,9 @@ def find_principal(token: str) -> Principal | None:
     if user is None:
         return None
     client = sha256(claims.client.encode(errors="backslashreplace")).hexdigest()[:16]
+    key = f"user:{user.pk}{OF_CLIENT}external-{client}"
     return Principal(
-        key=f"user:{user.pk}{OF_CLIENT}external-{client}",
+        key=key,
         name=user.get_username(),
         permissions=below(claims.scopes, permissions_of(user)),
         user_id=user.pk,
@@ -55,6 +57,7 @@ def find_principal(token: str) -> Principal | None:
         scopes=claims.scopes,
         audience=resource(path=path),
         path=path,
+        caller_token=caller_tokens.sealed(token, key, claims.ends),
     )
 
 

@@ -68,6 +68,8 @@ class Source:
     travels: ClassVar[bool] = False
     # The reason why no entry of this source is offered. Empty if its entries are offered.
     unserved: ClassVar[str] = "this installation does not know its source"
+    # True if background calls may need the token with which their caller logged in.
+    uses_caller_token: ClassVar[bool] = False
     # Lists show lower ranks first.
     rank: ClassVar[int] = 1
 

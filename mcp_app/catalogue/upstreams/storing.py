@@ -24,8 +24,8 @@ from mcp_app.models import Credential, Upstream, audit
 from mcp_app.models.audit import stored_user
 
 FIELDS: Final = (
-    "url", "command", "prefix", "credential", "user_connections", "oauth_client", "era", "isolation",
-    "timeout_seconds", "sampling", "roots", "enabled",
+    "url", "command", "prefix", "credential", "user_connections", "oauth_client", "token_exchange", "era",
+    "isolation", "timeout_seconds", "sampling", "roots", "enabled",
 )  # fmt: skip
 _ADDRESS_STAYS: Final = (
     "The address cannot be changed while the server has entries, because they were approved for it. "
@@ -118,6 +118,8 @@ def _check(row: Upstream, changed: list[str], actor: Any, *, is_new: bool) -> No
             errors["credential"] = [problem]
     if row.user_connections and row.command:
         errors["user_connections"] = ["Users log in at servers with a URL only."]
+    if problem := _objection_to_exchange(row, changed, actor):
+        errors["token_exchange"] = [problem]
     if problem := _objection_to_client(row, changed, actor):
         errors["oauth_client"] = [problem]
     try:
@@ -149,6 +151,16 @@ def _objection_to_client(row: Upstream, changed: list[str], actor: Any) -> str:
     kind = Credential.Kind.OAUTH_CLIENT
     is_there = Credential.objects.filter(name=row.oauth_client, kind=kind).exists()
     return "" if is_there else f"There is no credential {row.oauth_client!r} of the kind {kind.label!r}."
+
+
+def _objection_to_exchange(row: Upstream, changed: list[str], actor: Any) -> str:
+    if not row.token_exchange:
+        return ""
+    if row.command or row.user_connections:
+        return "A server with a command or with user connections has no token exchange."
+    if {"token_exchange", "url"} & {*changed} and actor is not None and not actor.has_perm(USE):
+        return NOT_ALLOWED
+    return bound_to(row.token_exchange, row.url, Credential.Kind.TOKEN_EXCHANGE)
 
 
 def _objection_to_url(row: Upstream) -> str:

@@ -8,11 +8,13 @@ from uuid import UUID, uuid4
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.tool_limits import NO_LIMITS
 from mcp_app.catalogue.snapshots.entries import ToolEntry
+from mcp_app.catalogue.sources.lookup import named
 from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored.approved_work import UNDER_FOUR_EYES, covers, work_of
 from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, stream_of
 from mcp_app.limits.current import holder as rules
 from mcp_app.limits.limiter import ticket_for
+from mcp_app.models import Tool
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.scopes import in_order
 
@@ -82,4 +84,5 @@ def new_call(
         inputs=None if inputs is None else inputs.stored(),
         ticket=ticket,
         place=place,
+        caller_token=principal.caller_token if named(Tool, entry.source).uses_caller_token else "",
     )

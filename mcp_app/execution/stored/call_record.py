@@ -57,7 +57,8 @@ class NewCall(StoredRequest):
     task, and its client may query it for that long. ``inputs`` is the value of ``Inputs.stored`` for a call
     of 2026-07-28. ``lane`` is the name of the tool if its running calls are limited. ``limits`` and
     ``ticket`` are for the gate and are not stored. ``place`` is the row of the request's idempotency key,
-    which will name the call.
+    which will name the call. ``caller_token`` is the sealed token of the caller, for tools that may need
+    it. It is stored in Redis only.
     """
 
     timeout: float
@@ -78,6 +79,7 @@ class NewCall(StoredRequest):
     inputs: dict[str, Any] | None = None
     ticket: Ticket | None = None
     place: int | None = None
+    caller_token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, Query
 from django.db.models.functions import Coalesce
 
 from mcp_app import conf
+from mcp_app.auth.identity_provider import caller_tokens
 from mcp_app.database import clock as database_clock
 from mcp_app.execution.stored import fair_order, statements
 from mcp_app.execution.stored.call_record import (
@@ -50,8 +51,7 @@ def move(calls: QuerySet[Call], transition: Transition, **values: Any) -> int:
 def accept(new: NewCall) -> tuple[CallRecord, bool]:
     """Store a call. Return it and True, or the call that the request repeats and False (R7).
 
-    The row is stored as already queued, and the caller queues the job next. This saves one write for nearly
-    every call. A call that waits for approval is stored as not queued.
+    Unless it waits for approval, it is stored as queued already, which saves a write: the job comes next.
     """
     key, waits = request_key(new.request_id), new.approval_minutes is not None
     row = Call(
@@ -95,6 +95,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         "task_until": new.task_seconds,
     }
     step = 0.0 if waits else fair_order.step(new.user_id)
+    _store_token(row.id, new)
     while True:
         try:
             return record(statements.insert(row, moments, step)), True
@@ -102,6 +103,11 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
             # If that call's answer was delivered meanwhile, the request id is free and no call is found.
             if present := find_request(new.session_id, new.request_id):
                 return present, False
+
+
+def _store_token(call_id: UUID, new: NewCall) -> None:
+    if new.caller_token:
+        caller_tokens.store(call_id, new.caller_token, new.principal)
 
 
 def find(call_id: UUID | str) -> CallRecord | None:

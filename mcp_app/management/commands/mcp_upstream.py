@@ -39,6 +39,10 @@ class Command(BaseCommand):
         add.add_argument(
             "--oauth-client", default="", metavar="NAME", help="a stored credential of the kind oauth_client"
         )
+        add.add_argument(
+            "--token-exchange", default="", metavar="NAME",
+            help="a stored credential of the kind token_exchange",
+        )  # fmt: skip
         add.add_argument("--era", choices=Upstream.Era.values, default=Upstream.Era.AUTO)
         add.add_argument("--isolation", choices=Upstream.Isolation.values, default=Upstream.Isolation.SESSION)
         add.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS")

@@ -1,4 +1,4 @@
-"""The account of a caller at a server with user connections, and the question for a missing one."""
+"""The account of a caller at a server, and the question for a missing connection."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.urls import NoReverseMatch, reverse
 
+from mcp_app.auth.identity_provider import caller_tokens
 from mcp_app.auth.own_addresses import origin
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.sources.upstream.known import KnownUpstream
@@ -18,12 +19,20 @@ from mcp_app.protocol.principal_key import actor_of, caller_ids
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.upstreams.accounts import use
 from mcp_app.upstreams.accounts.use import Standing
-from mcp_app.upstreams.server import Account
+from mcp_app.upstreams.server import Account, ExchangedAccount
 
 # After the user has agreed to open the page, the call waits for the connection.
 WAIT_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.5
 _PAGE: Final = "mcp_connections"
+_NO_LOGIN: Final = (
+    "exchanges the login of its caller, and this client has not logged in at the identity provider. Connect "
+    "the client with a login there instead of an API key or a test."
+)
+_LOGIN_OVER: Final = (
+    "exchanges the login of its caller, and the login of this background call is not stored any more. Log in "
+    "again, and repeat the call."
+)
 _NEEDS: Final = {
     Standing.MISSING: "needs a connection to your account.",
     Standing.ATTENTION: "cannot use the connection to your account any more.",
@@ -35,6 +44,8 @@ async def with_account(found: KnownUpstream, context: Any) -> KnownUpstream:
 
     Raise ToolError if there is none, and UrlElicitationRequired for clients of 2025-11-25 that open pages.
     """
+    if found.token_exchange:
+        return await _with_login(found, context)
     if not found.user_connections:
         return found
     user = _user_of(found, context)
@@ -46,6 +57,8 @@ async def with_account(found: KnownUpstream, context: Any) -> KnownUpstream:
 
 async def for_completion(found: KnownUpstream) -> KnownUpstream:
     """Return the server as the caller of a completion uses it. Raise ToolError without a connection."""
+    if found.token_exchange:
+        raise ToolError(f"The server {found.server.name} completes nothing, because it exchanges logins.")
     if not found.user_connections:
         return found
     key = correlation.principal()
@@ -53,6 +66,22 @@ async def for_completion(found: KnownUpstream) -> KnownUpstream:
     account = (await use.find(found.server.pk, user))[1] if user and not actor else None
     if account is None:
         raise ToolError(f"The server {found.server.name} {_NEEDS[Standing.MISSING]}")
+    return replace(found, server=replace(found.server, account=account))
+
+
+async def _with_login(found: KnownUpstream, context: Any) -> KnownUpstream:
+    """Return the server with the login of the caller, which requests exchange for a token of the server."""
+    principal, name = context.principal, found.server.name
+    user, call = _user_of(found, context), correlation.background_call()
+    sealed = principal.caller_token
+    if not sealed and call:
+        sealed = await asyncio.to_thread(caller_tokens.of_call, call)
+    if not sealed:
+        raise ToolError(f"The server {name} {_LOGIN_OVER if call else _NO_LOGIN}")
+    # A session at the server belongs to one user and one client of that user.
+    account = ExchangedAccount(
+        str(user), principal.key, found.token_exchange, caller_tokens.opener(sealed, principal.key)
+    )
     return replace(found, server=replace(found.server, account=account))
 
 

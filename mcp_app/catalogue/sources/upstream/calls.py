@@ -95,7 +95,7 @@ async def completed(plan: UpstreamPlan, argument: str, value: str, others: Mappi
 def error_of(fault: UpstreamFault, found: KnownUpstream) -> ToolError:
     """Return the error for a failed request. A client may declare a missing capability and try again."""
     text = f"The server {found.server.name} {fault}"
-    if fault.kind == Kind.LOGIN and found.server.account is not None:
+    if fault.kind == Kind.LOGIN and found.user_connections:
         return ToolError(f"{text} {where(found)}")
     if fault.code != MissingCapability.code or not isinstance(fault.data, dict):
         return ToolError(text)

@@ -33,6 +33,7 @@ class KnownUpstream:
     sampling: bool
     roots: bool
     user_connections: bool
+    token_exchange: str
     read_at: float
 
     def objection(self, key: str, definition: str) -> str:
@@ -65,6 +66,7 @@ def read(row: Upstream) -> KnownUpstream:
         row.sampling,
         row.roots,
         row.user_connections,
+        row.token_exchange,
         time.monotonic(),
     )
 

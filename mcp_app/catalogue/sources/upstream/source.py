@@ -70,6 +70,7 @@ class UpstreamSource(Source):
         )
     }
     travels = True
+    uses_caller_token = True
 
     def has_button(self, kind: type[Any]) -> bool:
         """Return True for tools. The page of a server imports the other kinds too."""
