@@ -6,7 +6,6 @@ All documents come from the other server, so each member is checked before it is
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,18 +16,15 @@ import orjson
 from mcp_app.credentials.checks import target_of
 from mcp_app.egress import EgressError, Request, exchange
 from mcp_app.protocol.client import outgoing
+from mcp_app.protocol.client.challenges import parameters_of, scopes_in
 from mcp_app.protocol.client.outgoing import Identity
 from mcp_app.upstreams.accounts.reach import covers, objection_to, policy_for
-from mcp_app.upstreams.accounts.tokens import SCOPE
 
 ALL_SECONDS: Final = 20.0
 MAX_SERVERS: Final = 5
 _PROTECTED: Final = "/.well-known/oauth-protected-resource"
 _OAUTH: Final = "/.well-known/oauth-authorization-server"
 _OPENID: Final = "/.well-known/openid-configuration"
-# A parameter of a challenge. Values without quotes end at a comma or blank (RFC 9110 section 11.4).
-_PARAMETER: Final = re.compile(r'([A-Za-z_]{1,40})\s*=\s*(?:"((?:[^"\\]|\\.){0,2000})"|([^\s",]{1,2000}))')
-_MAX_SCOPES: Final = 50
 _MAX_ISSUER: Final = 500
 
 
@@ -87,7 +83,7 @@ async def _resource(url: str, trusted: Collection[str]) -> Resource:
         if found is not None:
             return _read_resource(found, url, challenge.get("scope", ""))
     # Servers of 2025-03-26 have no such document: their host is the authorization server.
-    return Resource(f"{target.origin}{path}", (target.origin,), _words(challenge.get("scope", "")))
+    return Resource(f"{target.origin}{path}", (target.origin,), scopes_in(challenge.get("scope", "")))
 
 
 def _read_resource(found: Mapping[str, Any], url: str, asked: str) -> Resource:
@@ -98,7 +94,7 @@ def _read_resource(found: Mapping[str, Any], url: str, asked: str) -> Resource:
     issuers = [each for each in named if not objection_to(each)]
     if not issuers:
         raise LoginRefused("The server names no authorization server that can be used.")
-    scopes = _words(asked) or _words(" ".join(_texts(found.get("scopes_supported"))))
+    scopes = scopes_in(asked) or scopes_in(" ".join(_texts(found.get("scopes_supported"))))
     return Resource(resource, tuple(issuers[:MAX_SERVERS]), scopes)
 
 
@@ -149,7 +145,7 @@ def _read_authority(found: Mapping[str, Any], issuer: str) -> Authority:
         endpoints["registration"],
         endpoints["revocation"],
         _texts(found.get("token_endpoint_auth_methods_supported")) or ("client_secret_basic",),
-        _words(" ".join(_texts(found.get("scopes_supported")))),
+        scopes_in(" ".join(_texts(found.get("scopes_supported")))),
         found.get("authorization_response_iss_parameter_supported") is True,
         found.get("client_id_metadata_document_supported") is True,
     )
@@ -167,14 +163,6 @@ async def _challenge(url: str) -> dict[str, str]:
         raise LoginRefused(f"The server cannot be reached. {error}") from None
 
 
-def parameters_of(challenges: str) -> dict[str, str]:
-    """Return the parameters in ``WWW-Authenticate``. Of repeated names, the first counts."""
-    found: dict[str, str] = {}
-    for name, quoted, plain in _PARAMETER.findall(challenges[:8_192]):
-        found.setdefault(name.lower(), re.sub(r"\\(.)", r"\1", quoted) or plain)
-    return found
-
-
 async def _document(place: str, url: str, trusted: Collection[str]) -> dict[str, Any] | None:
     """Return a JSON object, or None if there is none at this address."""
     if objection_to(place):
@@ -190,8 +178,3 @@ async def _document(place: str, url: str, trusted: Collection[str]) -> dict[str,
 
 def _texts(value: Any) -> tuple[str, ...]:
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
-
-
-def _words(value: str) -> tuple[str, ...]:
-    words = dict.fromkeys(word for word in value.split(" ") if SCOPE.fullmatch(word))
-    return tuple(words)[:_MAX_SCOPES]

@@ -61,6 +61,7 @@ class _Pending:
     resource: str
     verifier: str
     names_issuer: bool
+    scopes: tuple[str, ...]
     until: float
 
 
@@ -89,12 +90,11 @@ def _begun(upstream: Upstream, user: Any, session: Any, host: str) -> Begun:
 
     resource, authority, client = async_to_sync(prepare)()
     client = stored_client(client) if client._state.adding else client
-    scopes = tuple(entered.scopes.split()) if entered is not None and entered.scopes else resource.scopes
-    if OFFLINE in authority.scopes and OFFLINE not in scopes and scopes:
-        scopes = (*scopes, OFFLINE)
+    usual = tuple(entered.scopes.split()) if entered is not None and entered.scopes else resource.scopes
+    scopes = _all_scopes(usual, authority, upstream, user)
     verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
     pending = _Pending(
-        str(user.pk), upstream.pk, client.pk, resource.resource, verifier, authority.names_issuer,
+        str(user.pk), upstream.pk, client.pk, resource.resource, verifier, authority.names_issuer, scopes,
         clock.timestamp() + PENDING_SECONDS,
     )  # fmt: skip
     _store(session, state, pending)
@@ -109,6 +109,18 @@ def _begun(upstream: Upstream, user: Any, session: Any, host: str) -> Begun:
         **({"scope": " ".join(scopes)} if scopes else {}),
     }
     return Begun(_with_query(authority.authorization_endpoint, asked), authority.issuer, scopes)
+
+
+def _all_scopes(
+    usual: tuple[str, ...], authority: Authority, upstream: Upstream, user: Any
+) -> tuple[str, ...]:
+    """Return the scopes of a login: the usual ones, and those that the connection had or lacked."""
+    row = UserConnection.objects.filter(user=user, upstream=upstream, client__issuer=authority.issuer).first()
+    before = [] if row is None else [*row.asked.split(), *row.needed.split()]
+    scopes = tuple(dict.fromkeys((*usual, *before)))
+    if OFFLINE in authority.scopes and OFFLINE not in scopes and scopes:
+        scopes = (*scopes, OFFLINE)
+    return scopes
 
 
 def finish(*, upstream: int, user: Any, session: Any, response: Mapping[str, str]) -> UserConnection:
@@ -158,6 +170,9 @@ def _stored(user: Any, client: UpstreamClient, pending: _Pending, granted: Token
             row.pk = before.pk
         row.key, row.connected_at = secrets.token_hex(16), clock.utcnow()
         use.store(row, granted)
+        row.asked = " ".join(pending.scopes)
+        # Without a scope in its answer, the server has granted what was asked for (RFC 6749 section 5.1).
+        row.scope = row.scope or row.asked
         row.save(force_insert=before is None, force_update=before is not None)
         UpstreamClient.objects.filter(pk=client.pk).update(used_at=clock.now())
         services.record(user, "upstream.connection_made", upstream, user)

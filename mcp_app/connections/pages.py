@@ -28,8 +28,8 @@ from mcp_app.auth.own_addresses import offers_oauth
 from mcp_app.connections import login, services
 from mcp_app.connections.discovery import LoginRefused
 from mcp_app.connections.registration import document_of
-from mcp_app.models import Upstream
-from mcp_app.upstreams.accounts.use import Standing, standing_of
+from mcp_app.models import Upstream, UserConnection
+from mcp_app.upstreams.accounts.use import Standing, problem_of
 
 View = Callable[..., HttpResponse]
 _DONE: Final = {"made": "Account connected.", "ended": "Account disconnected."}
@@ -152,14 +152,22 @@ def _rows(request: HttpRequest) -> list[dict[str, Any]]:
         {
             "upstream": upstream,
             "origin": _origin(upstream),
-            "connection": connections.get(pk),
-            "state": standing_of(connections[pk]) if pk in connections else Standing.MISSING,
+            **_state(connections.get(pk)),
             "may_connect": pk in servers,
             "wanted": str(pk) == wanted,
         }
         for pk, upstream in every.items()
     ]
     return sorted(rows, key=lambda row: (not row["wanted"], row["upstream"].name))
+
+
+def _state(connection: UserConnection | None) -> dict[str, Any]:
+    """Return the connection with its state, and the reason why it needs attention."""
+    if connection is None:
+        return {"connection": None, "state": Standing.MISSING, "problem": ""}
+    problem = problem_of(connection)
+    state = Standing.ATTENTION if problem else Standing.CONNECTED
+    return {"connection": connection, "state": state, "problem": problem}
 
 
 def _origin(upstream: Upstream) -> str:

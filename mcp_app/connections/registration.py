@@ -14,6 +14,7 @@ from django.urls import NoReverseMatch, reverse
 from mcp_app import conf
 from mcp_app.auth.own_addresses import origin
 from mcp_app.connections.discovery import Authority, LoginRefused
+from mcp_app.credentials.checks import target_of
 from mcp_app.credentials.services import CredentialRefused, oauth_client
 from mcp_app.database import clock
 from mcp_app.database.queries import aquery
@@ -33,6 +34,11 @@ _METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
 _NO_CLIENT: Final = (
     "The authorization server does not register clients. An administrator has to enter an OAuth client in "
     "the settings of the server."
+)
+
+_SEVERAL_ORIGINS: Final = (
+    "The authorization server uses addresses of several hosts and does not name itself in its responses (RFC "
+    "9207). An administrator has to enter an OAuth client in the settings of the server."
 )
 
 
@@ -75,11 +81,26 @@ async def client_for(upstream: Upstream, authority: Authority, addresses: Addres
     """Return our client at an authorization server, unsaved if it is new. Raise LoginRefused."""
     if upstream.oauth_client:
         return await _entered(upstream, authority, addresses)
+    _check_origins(authority)
     if authority.takes_documents and addresses.document:
         return _client(upstream, authority, addresses, Origin.DOCUMENT, addresses.document, "none")
     if not authority.registration_endpoint:
         raise LoginRefused(_NO_CLIENT)
     return await _registered(upstream, authority, addresses)
+
+
+def _check_origins(authority: Authority) -> None:
+    """Raise LoginRefused if metadata may combine the login page of one server with endpoints of another.
+
+    Without the issuer in a response, nothing in it shows which server has issued the code (RFC 9700 section
+    4.4). The code must not be sent to another server than that of the login page.
+    """
+    addresses = (
+        authority.issuer, authority.authorization_endpoint, authority.token_endpoint,
+        authority.registration_endpoint, authority.revocation_endpoint,
+    )  # fmt: skip
+    if not authority.names_issuer and len({target_of(each).origin for each in addresses if each}) > 1:
+        raise LoginRefused(_SEVERAL_ORIGINS)
 
 
 def stored_client(client: UpstreamClient) -> UpstreamClient:

@@ -145,9 +145,10 @@ class UpstreamClient(models.Model):
 class UserConnection(models.Model):
     """A user's account at an upstream server. ``sealed`` has the encrypted tokens.
 
-    ``key`` is a new random text after each login, and sessions at the server belong to it. ``problem`` is the
-    reason why the user has to connect again. ``renewing_until`` is the lease of the process that renews the
-    tokens.
+    ``key`` is a new random text after each login, and sessions at the server belong to it. ``scope`` has the
+    granted scopes, ``asked`` those of the last login, and ``needed`` further scopes that the server requires:
+    the next login asks for them. ``problem`` is the reason why the user has to connect again.
+    ``renewing_until`` is the lease of the process that renews the tokens.
     """
 
     user = models.ForeignKey(
@@ -159,6 +160,8 @@ class UserConnection(models.Model):
     key = models.CharField(max_length=32)
     sealed = models.TextField(blank=True)
     scope = models.TextField(blank=True)
+    asked = models.TextField(blank=True, db_default="")
+    needed = models.TextField(blank=True, db_default="")
     can_renew = models.BooleanField(default=False)
     problem = models.CharField(max_length=300, blank=True)
     connected_at = AwareDateTimeField()

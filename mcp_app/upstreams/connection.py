@@ -22,7 +22,7 @@ from mcp_app.egress.policy import Policy, entered
 from mcp_app.observability.correlation import principal
 from mcp_app.protocol.client import handshake
 from mcp_app.protocol.client.answers import Answered, AnswerReader, Budget, Event, InputRequired
-from mcp_app.protocol.client.faults import Kind, UpstreamFault
+from mcp_app.protocol.client.faults import InsufficientScope, Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import SESSION_HEADER, Headers, Outgoing
 from mcp_app.upstreams import bridge
 from mcp_app.upstreams.accounts import exchanged
@@ -110,6 +110,9 @@ async def with_secrets(server: UpstreamServer, until: float, attempt: Callable[[
             return await attempt(own)
         except UpstreamFault as fault:
             if fault.kind != Kind.LOGIN:
+                raise
+            if isinstance(fault, InsufficientScope):
+                await _record_need(server, fault)
                 raise
             # The access token may have expired. A request that was refused for it was not processed.
             may_renew = await _refused(server, own, fault.status)
@@ -233,7 +236,8 @@ async def _refusal(server: UpstreamServer, answer: Answer, sent: Outgoing, own: 
     if server.command and (fault := bridge.fault_of(answer.status, cleaned)) is not None:
         return fault
     in_session = not sent.opens and any(name == SESSION_HEADER for name, _ in sent.headers)
-    return handshake.fault_of(answer.status, cleaned, in_session=in_session)
+    challenge = ", ".join(value for name, value in answer.headers if name == "www-authenticate")
+    return handshake.fault_of(answer.status, cleaned, in_session=in_session, challenge=challenge)
 
 
 def _local(headers: Headers) -> str | None:
@@ -285,6 +289,13 @@ async def _refused(server: UpstreamServer, own: Secrets, status: int) -> bool:
     if server.account is not None:
         return await accounts.refused(server.pk, server.account, own, status)
     return bool(server.credential) and await credentials.refused(server.credential, own, status)
+
+
+async def _record_need(server: UpstreamServer, fault: InsufficientScope) -> None:
+    """Record the scopes that the account of a user lacks, so that its next login asks for them."""
+    account = server.account
+    if account is not None and not isinstance(account, ExchangedAccount):
+        fault.can_be_asked_for = await accounts.record_need(server.pk, account, fault.scopes)
 
 
 def policy(until: float, budget: Budget) -> Policy:

@@ -39,6 +39,9 @@ class LoginServer:
         self.registered: list[dict[str, Any]] = []
         self.lifetime: int | None = 3600
         self.rotates = True
+        # Scopes without which calls of tools are refused. ``granted`` maps access tokens to their scopes.
+        self.demanded = ""
+        self.granted: dict[str, str] = {}
         self.exchange: Exchange = _no_exchange
         self._number = 0
 
@@ -103,7 +106,10 @@ class LoginServer:
             status, value = self.exchange(form)
             return _json(value, status)
         if form["grant_type"] == "authorization_code":
-            return _json(self.issue(form["code"].removeprefix("code-")))
+            account, _, scope = form["code"].removeprefix("code-").partition("/")
+            found = self.issue(account)
+            self.granted[found["access_token"]] = scope
+            return _json(found)
         account = self.refresh.get(form["refresh_token"])
         if account is None:
             return _json({"error": "invalid_grant"}, 400)
@@ -127,6 +133,10 @@ class LoginServer:
         if account is None:
             return response(b"{}", CHALLENGE.format(origin=self.origin), status="401 Unauthorized")
         said = json.loads(heard.body or b"{}")
+        held = self.granted.get((heard.header("authorization") or "").removeprefix("Bearer "), "").split()
+        if said.get("method") == "tools/call" and not {*self.demanded.split()} <= {*held}:
+            more = f'WWW-Authenticate: Bearer error="insufficient_scope", scope="{self.demanded}"'
+            return response(b"{}", more, status="403 Forbidden")
         if "id" not in said:
             return response(b"", status="202 Accepted")
         results: dict[str, Any] = {

@@ -19,7 +19,7 @@ from mcp_app.connections.services import end
 from mcp_app.interface.links import may_view, user_address
 from mcp_app.interface.text import visible
 from mcp_app.models import UserConnection
-from mcp_app.upstreams.accounts.use import Standing, standing_of
+from mcp_app.upstreams.accounts.use import Standing, problem_of, standing_of
 
 TONES = {Standing.CONNECTED: ("connected", "good"), Standing.ATTENTION: ("needs attention", "bad")}
 
@@ -44,6 +44,7 @@ class UserConnectionAdmin(ReadOnlyAdmin[UserConnection]):
         "shown_problem",
         "issuer",
         "scopes",
+        "more_scopes",
         "connected",
         "renewed",
         "expires",
@@ -88,7 +89,7 @@ class UserConnectionAdmin(ReadOnlyAdmin[UserConnection]):
 
     shown_server = text_column("server", "upstream", ordering="upstream__name")
     scopes = text_column("permissions", "scope", empty="not named")
-    shown_problem = text_column("problem", "problem", empty="none")
+    more_scopes = text_column("permissions to add", "needed", empty="none")
     connected = time_column("connected", "connected_at")
     renewed = time_column("renewed", "renewed_at", sortable=False)
     expires = time_column("token expires", "expires_at", sortable=False)
@@ -104,6 +105,12 @@ class UserConnectionAdmin(ReadOnlyAdmin[UserConnection]):
     def issuer(self, row: UserConnection) -> SafeString:
         """Return the authorization server."""
         return visible(row.client.issuer)
+
+    @admin.display(description="problem")
+    def shown_problem(self, row: UserConnection) -> SafeString | str:
+        """Return the reason why the connection needs attention."""
+        problem = problem_of(row)
+        return visible(problem) if problem else "none"
 
     @admin.display(description="status")
     def state(self, row: UserConnection) -> SafeString:

@@ -14,7 +14,7 @@ from mcp_app.catalogue.upstreams import refreshing, storing
 from mcp_app.catalogue.upstreams.entries import entries_of
 from mcp_app.models import Upstream, UserConnection
 from mcp_app.upstreams import health
-from mcp_app.upstreams.accounts.use import standing_of
+from mcp_app.upstreams.accounts.use import problem_of, standing_of
 
 
 class UpstreamShown(RowSerializer[Upstream]):
@@ -158,12 +158,17 @@ class ConnectionShown(RowSerializer[UserConnection]):
     issuer = serializers.CharField(source="client.issuer", help_text="The authorization server.")
     state = serializers.SerializerMethodField(help_text="`connected` or `attention`: connect again.")
 
+    problem = serializers.SerializerMethodField(help_text="The reason why it needs attention.")
+
     class Meta:
         model = UserConnection
         fields: Any = (
-            "server", "issuer", "state", "problem", "scope", "can_renew", "connected_at", "expires_at",
-            "last_used_at",
+            "server", "issuer", "state", "problem", "scope", "needed", "can_renew", "connected_at",
+            "expires_at", "last_used_at",
         )  # fmt: skip
 
     def get_state(self, row: UserConnection) -> str:
         return standing_of(row).value
+
+    def get_problem(self, row: UserConnection) -> str:
+        return problem_of(row)

@@ -40,3 +40,16 @@ class UpstreamFault(Exception):
     ) -> None:
         super().__init__(text)
         self.kind, self.code, self.data, self.status, self.sent = kind, code, data, status, sent
+
+
+class InsufficientScope(UpstreamFault):
+    """A request that needs ``scopes`` which its credential does not have. The server has not processed it.
+
+    ``can_be_asked_for`` is True if another login of the user can get them.
+    """
+
+    def __init__(self, scopes: tuple[str, ...]) -> None:
+        shown = f"the permissions {', '.join(scopes)}" if scopes else "further permissions"
+        text = f"refused the request: it needs {shown}, which the credential does not have (403)."
+        super().__init__(Kind.LOGIN, text, status=403)
+        self.scopes, self.can_be_asked_for = scopes, False

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from mcp_app.protocol.client.answers import error_of
+from mcp_app.protocol.client.challenges import missing_scope
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import Peer
 from mcp_app.protocol.errors import HeaderMismatch, MissingCapability, UnsupportedVersion
@@ -76,9 +77,11 @@ def initialized(result: Mapping[str, Any], session: str | None) -> Peer:
     return _peer(version, session or "", _object(result.get("serverInfo")), result)
 
 
-def fault_of(status: int, body: bytes, *, in_session: bool) -> UpstreamFault:
-    """Return the fault for an HTTP answer without a result."""
+def fault_of(status: int, body: bytes, *, in_session: bool, challenge: str = "") -> UpstreamFault:
+    """Return the fault for an HTTP answer without a result. ``challenge`` is its ``WWW-Authenticate``."""
     error = _error(body)
+    if status == 403 and (missing := missing_scope(challenge)) is not None:
+        return missing
     if status in (401, 403):
         return UpstreamFault(Kind.LOGIN, _TEXTS[status], status=status)
     if in_session and (status == 404 or (status == 400 and error and _names_session(error))):

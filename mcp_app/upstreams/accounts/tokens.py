@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +19,7 @@ from mcp_app.credentials.tokens import ERROR, TOKEN, TokenRefused
 from mcp_app.database import clock
 from mcp_app.egress import Secrets
 from mcp_app.models import UpstreamClient, UserConnection
+from mcp_app.protocol.client.challenges import scopes_in
 from mcp_app.sealing import Unsealed, key_ring
 from mcp_app.upstreams.accounts.reach import SECONDS, policy_for
 
@@ -31,7 +31,6 @@ _FINAL: Final = frozenset(
 _SEALED_FOR: Final = "user-connection"
 _CLIENT_SEALED_FOR: Final = "upstream-client"
 MAX_SCOPE: Final = 2_000
-SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 
 
 class TokensFailed(Exception):
@@ -160,8 +159,7 @@ def _granted(answer: Mapping[str, Any], before: Tokens | None) -> Tokens:
         scope = before.scope if before is not None else ""
     stated = answer.get("expires_in")
     until = None if stated is None else clock.timestamp() + token_requests.lifetime(stated)
-    words = [word for word in scope.split(" ") if SCOPE.fullmatch(word)]
-    return Tokens(access, refresh, until, " ".join(words)[:MAX_SCOPE])
+    return Tokens(access, refresh, until, " ".join(scopes_in(scope))[:MAX_SCOPE])
 
 
 def _binding(row: UserConnection) -> list[str]:

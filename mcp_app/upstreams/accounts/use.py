@@ -20,6 +20,7 @@ from mcp_app.database import clock
 from mcp_app.database.queries import aquery, later
 from mcp_app.egress import Secrets
 from mcp_app.models import UpstreamClient, UserConnection, audit
+from mcp_app.protocol.client.challenges import MAX_SCOPES
 from mcp_app.sealing import Unsealed
 from mcp_app.upstreams.accounts import tokens as requests
 from mcp_app.upstreams.accounts.reach import SECONDS, covers
@@ -34,9 +35,13 @@ YOUNG_SECONDS: Final = 30.0
 LEASE_SECONDS: Final = SECONDS + 2.0
 _POLL_SECONDS: Final = 0.1
 _MAX_KEPT: Final = 10_000
-_UNREADABLE: Final = "The stored tokens cannot be read."
+_UNREADABLE: Final = "The stored tokens cannot be read. Connect again."
 _ELSEWHERE: Final = "The connection belongs to another address of the server."
-_EXPIRED: Final = "The connection has expired."
+_KEY_LOST: Final = (
+    "This installation cannot decrypt the stored tokens, because its key has changed. Connect again, or ask "
+    "an administrator to restore the former key (STATE_KEYS or SECRET_KEY)."
+)
+_EXPIRED: Final = "The connection has expired. Connect again."
 _REFUSED: Final = "The server refused the connection (401)."
 
 log = logging.getLogger("mcp.upstream")
@@ -70,9 +75,7 @@ async def find(server: int, user: Any) -> tuple[Standing, Account | None]:
     """Return the state of a user's account at a server, and the account if requests can use it."""
     opened = await _kept(server, str(user))
     if opened is None:
-        standing = await aquery(_standing, server, user)
-        # This process cannot read the tokens.
-        return Standing.ATTENTION if standing == Standing.CONNECTED else standing, None
+        return await aquery(_standing, server, user), None
     return Standing.CONNECTED, Account(str(user), opened.row.key)
 
 
@@ -119,15 +122,33 @@ async def refused(server: int, account: Account, used: Secrets, status: int) -> 
     return True
 
 
+async def record_need(server: int, account: Account, scopes: tuple[str, ...]) -> bool:
+    """Record the scopes that a server requires beyond those of an account.
+
+    Return True if another login can get them, and False if the last login asked for all of them already.
+    """
+    drop(server, account.user)
+    return await aquery(_record_need, server, account, scopes)
+
+
 def drop(server: int, user: Any) -> None:
     """Forget what this process keeps of an account."""
     _opened.pop((server, str(user)), None)
 
 
 def standing_of(row: UserConnection) -> Standing:
-    """Return the state of a stored connection."""
-    is_over = row.expires_at is not None and row.expires_at <= clock.utcnow() and not row.can_renew
-    return Standing.ATTENTION if row.problem or is_over or not row.sealed else Standing.CONNECTED
+    """Return the state of a stored connection, as this process can use it."""
+    return Standing.ATTENTION if problem_of(row) else Standing.CONNECTED
+
+
+def problem_of(row: UserConnection) -> str:
+    """Return the reason why a stored connection needs attention, with the remedy, or ""."""
+    if problem := _stored_problem(row):
+        return problem
+    try:
+        return "" if requests.opened(row) is not None else _UNREADABLE
+    except Unsealed:
+        return _KEY_LOST
 
 
 def store(row: UserConnection, tokens: Tokens) -> None:
@@ -141,6 +162,26 @@ def store(row: UserConnection, tokens: Tokens) -> None:
 def retire(client: UpstreamClient) -> None:
     """Record that the authorization server does not know a client. The next login gets another one."""
     UpstreamClient.objects.filter(pk=client.pk).update(retired_at=clock.now())
+
+
+def _stored_problem(row: UserConnection) -> str:
+    """Return the reason in the row, without decrypting its tokens."""
+    if row.problem or not row.sealed:
+        return row.problem or _UNREADABLE
+    is_over = row.expires_at is not None and row.expires_at <= clock.utcnow() and not row.can_renew
+    return _EXPIRED if is_over else ""
+
+
+def _record_need(server: int, account: Account, scopes: tuple[str, ...]) -> bool:
+    row = _rows().filter(upstream_id=server, user_id=account.user, key=account.key).first()
+    if row is None:
+        return bool(scopes)  # The user has connected the account again meanwhile.
+    missing = set(scopes) - set((row.asked or row.scope).split())
+    needed = {*row.needed.split(), *missing}
+    if missing and len(needed) <= MAX_SCOPES:
+        rows = UserConnection.objects.filter(pk=row.pk, key=row.key)
+        rows.update(needed=" ".join(sorted(needed)))
+    return bool(missing)
 
 
 def _standing(server: int, user: Any) -> Standing:
@@ -175,7 +216,7 @@ def _rows() -> Any:
 
 def _read(server: int, user: str) -> _Opened | None:
     row = _rows().filter(upstream_id=server, user_id=user).first()
-    if row is None or standing_of(row) != Standing.CONNECTED:
+    if row is None or _stored_problem(row):
         return None
     tokens = _tokens(row)
     if tokens is None:

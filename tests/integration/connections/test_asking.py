@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ from mcp_app.models import Tool, Upstream
 from mcp_app.protocol.versions import V2025_06_18, V2025_11_25, V2026_07_28
 from mcp_app.testing import Client
 from mcp_app.testing.answers import RequestError
-from tests.integration.connections.test_logins import connect, publish
-from tests.servers.login_server import LoginServer, login_server
+from tests.integration.connections.steps import connect, publish
+from tests.servers.login_server import LoginServer
 
 HERE = "https://here.example"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,12 +25,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def public(settings: Any, fresh: None) -> None:
     settings.MCP = {**settings.MCP, "PUBLIC_URL": HERE}
-
-
-@pytest.fixture
-def site() -> Iterator[LoginServer]:
-    with login_server() as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -18,81 +17,22 @@ from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.sources.upstream import known
 from mcp_app.catalogue.sources.upstream.accounts import with_account
-from mcp_app.catalogue.upstreams import importing, refreshing, storing
+from mcp_app.catalogue.upstreams import refreshing, storing
 from mcp_app.connections import login
-from mcp_app.connections.discovery import parameters_of
 from mcp_app.credentials import services as credentials
 from mcp_app.database import clock
 from mcp_app.models import AuditEvent, Upstream, UpstreamClient, UserConnection
+from mcp_app.protocol.client.challenges import parameters_of
 from mcp_app.protocol.client.faults import UpstreamFault
 from mcp_app.streams.blocking import shared_values
-from mcp_app.testing import call_tool
 from mcp_app.upstreams import health
 from mcp_app.upstreams.accounts import use
 from mcp_app.upstreams.accounts.reach import covers, policy_for
 from mcp_app.upstreams.accounts.tokens import opened
-from tests.integration.connections.conftest import HERE
+from tests.integration.connections.steps import HERE, back, begin, browser_of, connect, publish, whoami
 from tests.servers.login_server import LoginServer, login_server
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def site() -> Iterator[LoginServer]:
-    with login_server() as found:
-        yield found
-
-
-@pytest.fixture
-def crm(site: LoginServer) -> Upstream:
-    return storing.save_upstream(actor=None, name="crm", url=site.url, era="legacy", user_connections=True)
-
-
-@pytest.fixture
-def ada(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_superuser("ada", password="x")
-
-
-@pytest.fixture
-def bob(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_superuser("bob", password="x")
-
-
-def browser_of(user: Any, **options: Any) -> Browser:
-    browser = Browser(**options)
-    browser.force_login(user)
-    return browser
-
-
-def begin(browser: Browser, crm: Upstream) -> dict[str, str]:
-    """Press "Connect", and return the parameters of the authorization request."""
-    page = browser.post(f"/connections/{crm.pk}/connect/")
-    assert page.status_code == 200, page.context["reason"]
-    return {name: values[-1] for name, values in parse_qs(urlsplit(page.context["url"]).query).items()}
-
-
-def back(browser: Browser, crm: Upstream, **response: str) -> Any:
-    return browser.get(f"/connections/{crm.pk}/callback?{urlencode(response)}")
-
-
-def connect(user: Any, crm: Upstream, site: LoginServer, account: str = "") -> UserConnection:
-    browser = browser_of(user)
-    asked = begin(browser, crm)
-    code = site.code(account or user.username)
-    answer = back(browser, crm, state=asked["state"], code=code, iss=site.origin)
-    assert answer.status_code == 302, answer.context["reason"]
-    return UserConnection.objects.get(user=user, upstream=crm)
-
-
-def publish(crm: Upstream, actor: Any) -> None:
-    refreshing.refresh(upstream=crm, actor=actor)
-    crm.refresh_from_db()
-    done = importing.import_items(upstream=crm, keys=["whoami"], actor=None, publish=True)
-    assert done.skipped == {}
-
-
-def whoami(user: Any) -> str:
-    return str(call_tool("crm_whoami", stored=True, user=user)["content"][0]["text"])
 
 
 # The authorization request.
@@ -184,6 +124,7 @@ def test_entered_client_logs_in_at_its_servers_only(crm: Upstream, ada: Any, sit
     assert "not bound" in page.context["reason"]
 
 
+NO_ISSUER = {"authorization_response_iss_parameter_supported": None}
 WRONG: dict[str, dict[str, Any]] = {
     "issuer": {"issuer": "https://other.example"},
     "issuer with a slash": {"issuer": "{origin}/"},
@@ -193,6 +134,14 @@ WRONG: dict[str, dict[str, Any]] = {
     "endpoint without https": {"token_endpoint": "http://other.example/token"},
     "no token endpoint": {"token_endpoint": None},
     "no registration": {"registration_endpoint": None},
+    # Without an issuer in responses, no endpoint may belong to another server.
+    "login page of another server": {
+        "authorization_endpoint": "https://other.example/authorize",
+        **NO_ISSUER,
+    },
+    "token endpoint of another server": {"token_endpoint": "https://other.example/token", **NO_ISSUER},
+    "revocation at another server": {"revocation_endpoint": "https://other.example/revoke", **NO_ISSUER},
+    "registration at another server": {"registration_endpoint": "https://other.example/r", **NO_ISSUER},
 }
 
 
@@ -323,6 +272,47 @@ def test_response_without_issuer_is_accepted_where_none_is_announced(
     browser = browser_of(ada)
     asked = begin(browser, crm)
     assert back(browser, crm, state=asked["state"], code=site.code("ada")).status_code == 302
+
+
+@pytest.mark.requirement("INT-73")
+@pytest.mark.parametrize("announces", [True, False])
+@pytest.mark.parametrize("names_issuer", [True, False])
+def test_server_that_names_the_login_page_of_another_gets_no_code(
+    crm: Upstream, ada: Any, site: LoginServer, announces: bool, names_issuer: bool
+) -> None:
+    """The server is hostile. The other one is good, and may or may not name itself in its responses."""
+    with login_server() as good:
+        login_page = f"{good.origin}/authorize"
+        site.metadata = {
+            "authorization_endpoint": login_page,
+            "authorization_response_iss_parameter_supported": announces or None,
+        }
+        browser = browser_of(ada)
+        page = browser.post(f"/connections/{crm.pk}/connect/")
+        assert page.status_code == (200 if announces else 400)
+        if announces:
+            assert page.context["url"].startswith(login_page)
+            asked = parse_qs(urlsplit(page.context["url"]).query)
+            issuer = {"iss": good.origin} if names_issuer else {}
+            answer = back(browser, crm, state=asked["state"][0], code=good.code("ada"), **issuer)
+            assert answer.context["reason"] == login.MIXED_UP
+        assert (site.forms, good.forms, UserConnection.objects.count()) == ([], [], 0)
+
+
+def test_login_page_of_an_entered_client_may_have_another_origin(
+    crm: Upstream, ada: Any, site: LoginServer
+) -> None:
+    secret = {"client_id": "ours", "client_secret": "s3cret-of-the-client"}
+    credentials.save_credential(
+        actor=None,
+        name="app",
+        kind="oauth_client",
+        origins=[site.origin, "https://other.example"],
+        secret=secret,
+    )
+    storing.save_upstream(actor=None, upstream=crm, oauth_client="app")
+    site.metadata = {"authorization_endpoint": "https://other.example/authorize", **NO_ISSUER}
+    assert begin(browser_of(ada), crm)["client_id"] == "ours"
 
 
 def test_late_response_is_refused(
@@ -530,9 +520,22 @@ def test_process_without_the_key_keeps_the_tokens(
     settings.MCP = {**before, "STATE_KEYS": ("another-key-of-another-process-" * 2,)}
     use.drop(crm.pk, ada.pk)
     assert "cannot use the connection" in whoami(ada)
+    assert_shown_as_unreadable(ada, row)
     settings.MCP = before
     use.drop(crm.pk, ada.pk)
     assert whoami(ada) == "ada"
+
+
+def assert_shown_as_unreadable(ada: Any, row: UserConnection) -> None:
+    """Check that every page and the API name the lost key and the remedy."""
+    browser = browser_of(ada)
+    (shown,) = browser.get("/connections/").context["rows"]
+    (answer,) = browser.get("/api/connections/").json()
+    assert (shown["state"], answer["state"]) == ("attention", "attention")
+    admin = browser.get(f"/admin/mcp_app/userconnection/{row.pk}/change/").content.decode()
+    for text in (shown["problem"], answer["problem"], admin):
+        assert "its key has changed. Connect again" in text
+    assert "needs attention" in browser.get("/admin/mcp_app/userconnection/").content.decode()
 
 
 def test_client_whose_secret_cannot_be_read_is_registered_again(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
@@ -15,32 +14,11 @@ from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.catalogue.upstreams import storing
 from mcp_app.credentials import services as credentials
 from mcp_app.models import Upstream, UserConnection
-from tests.integration.connections.test_logins import browser_of, connect, publish
-from tests.servers.login_server import LoginServer, login_server
+from tests.integration.connections.steps import browser_of, connect, publish
+from tests.servers.login_server import LoginServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CLIENT = {"client_id": "ours", "client_secret": "s3cret-of-the-client"}
-
-
-@pytest.fixture
-def site() -> Iterator[LoginServer]:
-    with login_server() as found:
-        yield found
-
-
-@pytest.fixture
-def crm(site: LoginServer) -> Upstream:
-    return storing.save_upstream(actor=None, name="crm", url=site.url, era="legacy", user_connections=True)
-
-
-@pytest.fixture
-def ada(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_superuser("ada", password="x")
-
-
-@pytest.fixture
-def bob(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_superuser("bob", password="x")
 
 
 def test_api_shows_and_ends_the_connections_of_the_caller(

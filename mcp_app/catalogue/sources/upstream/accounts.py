@@ -14,6 +14,7 @@ from mcp_app.auth.own_addresses import origin
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.sources.upstream.known import KnownUpstream
 from mcp_app.observability import correlation
+from mcp_app.protocol.client.faults import InsufficientScope
 from mcp_app.protocol.errors import UrlElicitationRequired
 from mcp_app.protocol.principal_key import actor_of, caller_ids
 from mcp_app.protocol.versions import V2025_11_25, is_modern
@@ -51,7 +52,43 @@ async def with_account(found: KnownUpstream, context: Any) -> KnownUpstream:
     user = _user_of(found, context)
     standing, account = await use.find(found.server.pk, user)
     if account is None:
-        account = await _asked(found, user, standing, context)
+        account = await _asked(found, user, _NEEDS[standing], context)
+    return _as(found, account)
+
+
+async def with_more_scopes(found: KnownUpstream, fault: InsufficientScope, context: Any) -> KnownUpstream:
+    """Return the server with an account that has the missing scopes, after a question to the user.
+
+    Raise ToolError without one, and UrlElicitationRequired like ``with_account``. A call asks once, and never
+    for scopes that the last login asked for.
+    """
+
+    async def scopes() -> list[str]:
+        return [*fault.scopes]
+
+    if not fault.can_be_asked_for:
+        raise ToolError(more_scopes(found, fault))
+    # With the answer of the client, the call may run again from its start.
+    asked = await context.aonce("upstream-scopes", scopes)
+    if not {*fault.scopes} <= {*asked}:
+        raise ToolError(more_scopes(found, fault))
+    needs = f"needs more permissions for your account: {', '.join(asked)}."
+    account = await _asked(found, _user_of(found, context), needs, context, found.server.account)
+    return _as(found, account)
+
+
+def more_scopes(found: KnownUpstream, fault: InsufficientScope) -> str:
+    """Return the text for a request that was refused because its account lacks scopes."""
+    then = where(found)
+    if not fault.can_be_asked_for:
+        then = (
+            f"The last login asked for them already. {then} Allow all permissions there, or ask the operator "
+            "of that server."
+        )
+    return f"The server {found.server.name} {fault} {then}"
+
+
+def _as(found: KnownUpstream, account: Account) -> KnownUpstream:
     return replace(found, server=replace(found.server, account=account))
 
 
@@ -66,7 +103,7 @@ async def for_completion(found: KnownUpstream) -> KnownUpstream:
     account = (await use.find(found.server.pk, user))[1] if user and not actor else None
     if account is None:
         raise ToolError(f"The server {found.server.name} {_NEEDS[Standing.MISSING]}")
-    return replace(found, server=replace(found.server, account=account))
+    return _as(found, account)
 
 
 async def _with_login(found: KnownUpstream, context: Any) -> KnownUpstream:
@@ -82,7 +119,7 @@ async def _with_login(found: KnownUpstream, context: Any) -> KnownUpstream:
     account = ExchangedAccount(
         str(user), principal.key, found.token_exchange, caller_tokens.opener(sealed, principal.key)
     )
-    return replace(found, server=replace(found.server, account=account))
+    return _as(found, account)
 
 
 def where(found: KnownUpstream) -> str:
@@ -112,11 +149,13 @@ def _user_of(found: KnownUpstream, context: Any) -> Any:
     return principal.user_id
 
 
-async def _asked(found: KnownUpstream, user: Any, standing: Standing, context: Any) -> Account:
-    """Ask the user to open the page, and return the account. Raise ToolError without one."""
-    name, page = found.server.name, page_of(found.server.pk)
-    needs = f"The server {name} {_NEEDS[standing]}"
-    number = f"connect-{found.server.pk}"
+async def _asked(
+    found: KnownUpstream, user: Any, needs: str, context: Any, before: Account | None = None
+) -> Account:
+    """Ask the user to open the page, and return an account that differs from ``before``. Raise ToolError."""
+    page, needs = page_of(found.server.pk), f"The server {found.server.name} {needs}"
+    step = "connect" if before is None else "permissions"
+    number = f"{step}-{found.server.pk}"
     # Links to http pages are not sent as questions (ELI-10): on loopback, the text has the address.
     if not page.startswith("https://") or not context.client.can("elicitation_url"):
         raise ToolError(f"{needs} {where(found)}")
@@ -125,12 +164,12 @@ async def _asked(found: KnownUpstream, user: Any, standing: Standing, context: A
         raise UrlElicitationRequired(f"{needs} {where(found)}", data={"elicitations": [asked]})
     if not is_modern(context.protocol_version):
         raise ToolError(f"{needs} {where(found)}")
-    answer = await context.aelicit_url(needs, page, number, key="upstream-account")
+    answer = await context.aelicit_url(needs, page, number, key=f"upstream-{step}")
     if answer.action == "accept":
         until = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < until:
             _, account = await use.find(found.server.pk, user)
-            if account is not None:
+            if account not in (None, before):
                 return account
             context.raise_if_cancelled()
             await asyncio.sleep(_POLL_SECONDS)

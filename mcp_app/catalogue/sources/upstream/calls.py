@@ -9,14 +9,20 @@ from typing import Any, Final
 
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError, ToolResult
 from mcp_app.catalogue.sources.upstream import addresses, results
-from mcp_app.catalogue.sources.upstream.accounts import for_completion, where, with_account
+from mcp_app.catalogue.sources.upstream.accounts import (
+    for_completion,
+    more_scopes,
+    where,
+    with_account,
+    with_more_scopes,
+)
 from mcp_app.catalogue.sources.upstream.conversation import Conversation
 from mcp_app.catalogue.sources.upstream.kinds import PROMPTS
 from mcp_app.catalogue.sources.upstream.known import KnownUpstream, known
 from mcp_app.catalogue.sources.upstream.plan import UpstreamPlan
 from mcp_app.catalogue.sources.upstream.session_keys import capabilities, completing
 from mcp_app.protocol.capabilities import ClientCapabilities
-from mcp_app.protocol.client.faults import Kind, UpstreamFault
+from mcp_app.protocol.client.faults import InsufficientScope, Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import Headers
 from mcp_app.protocol.errors import McpError, MissingCapability, ResourceNotFound
 from mcp_app.protocol.http.param_headers import ParamHeader, sent
@@ -95,6 +101,8 @@ async def completed(plan: UpstreamPlan, argument: str, value: str, others: Mappi
 def error_of(fault: UpstreamFault, found: KnownUpstream) -> ToolError:
     """Return the error for a failed request. A client may declare a missing capability and try again."""
     text = f"The server {found.server.name} {fault}"
+    if isinstance(fault, InsufficientScope) and found.user_connections:
+        return ToolError(more_scopes(found, fault))
     if fault.kind == Kind.LOGIN and found.user_connections:
         return ToolError(f"{text} {where(found)}")
     if fault.code != MissingCapability.code or not isinstance(fault.data, dict):
@@ -127,5 +135,12 @@ async def _asked(
     seconds: float | None = None,
     headers: Headers = (),
 ) -> dict[str, Any]:
-    talk = Conversation(found, context, seconds=seconds or found.server.seconds, headers=headers)
-    return await talk.result(method, params)
+    seconds = seconds or found.server.seconds
+    try:
+        return await Conversation(found, context, seconds=seconds, headers=headers).result(method, params)
+    except InsufficientScope as fault:
+        if not found.user_connections:
+            raise
+        found = await with_more_scopes(found, fault, context)
+    # The request was not processed, so it is sent again after the login.
+    return await Conversation(found, context, seconds=seconds, headers=headers).result(method, params)
