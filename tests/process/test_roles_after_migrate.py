@@ -1,17 +1,23 @@
-"""``migrate`` alone completes the roles: in a fresh database, and in one of an older version."""
+"""``migrate`` alone completes the roles: in a fresh database, and in one of an older version.
+
+The tables exist before: `migrate` has only the signal left to send, which completes the roles. test_up.py and
+test_empty_database.py begin with an empty database.
+"""
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mcp_app.auth.roles import ROLES
+from tests.samples.migrated import migrated
 
 pytestmark = pytest.mark.process
 
@@ -25,7 +31,8 @@ if %r:
     ours = ["mcp_app.oauth", "mcp_app"]
     INSTALLED_APPS = [*(name for name in INSTALLED_APPS if name not in ours), *ours]
 """
-# As the previous version created them: permissions of mcp_app only, without a record of grants.
+# As the previous version created them: permissions of mcp_app only, without a record of grants. Then the
+# migrations of this version, without the signal.
 OLD = """
 import django
 django.setup()
@@ -48,49 +55,66 @@ for name, codenames in ROLES.items():
     group.permissions.set(given)
 Group.objects.get(name="MCP operator").permissions.remove(Permission.objects.get(codename="decide_call"))
 create_permissions(apps.get_app_config("mcp_oauth"), verbosity=0)
+call_command("migrate", verbosity=0)
 """
 HELD = """
-import json, django
-django.setup()
-from django.contrib.auth.models import Group
-print(json.dumps({each.name: [p.codename for p in each.permissions.all()] for each in Group.objects.all()}))
+SELECT auth_group.name, codename FROM auth_group
+LEFT JOIN auth_group_permissions ON group_id = auth_group.id
+LEFT JOIN auth_permission ON auth_permission.id = permission_id
 """
+
+
+class Database:
+    """A database of one installation, and its ``manage.py migrate``."""
+
+    def __init__(self, folder: Path, order: str = "") -> None:
+        self.folder, self.file = folder, folder / "db.sqlite3"
+        (folder / "older_settings.py").write_text(SETTINGS % (str(self.file), order))
+
+    def run(self, *arguments: str) -> None:
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "older_settings",
+            "PYTHONPATH": f"{self.folder}{os.pathsep}{ROOT}",
+            "TEST_DATA_DIR": str(self.folder),
+        }
+        subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment, check=True)
+
+    def migrate(self) -> dict[str, set[str]]:
+        """Run ``migrate`` and return the permissions of each role."""
+        self.run("manage.py", "migrate", "-v0")
+        held: dict[str, set[str]] = {}
+        with closing(sqlite3.connect(self.file)) as database:
+            for name, codename in database.execute(HELD):
+                held.setdefault(name, set()).update({codename} - {None})
+        return held
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a migrated database with the roles of the previous version."""
+    database = Database(tmp_path_factory.mktemp("older"))
+    database.run("-c", OLD)
+    return database.file
 
 
 @pytest.fixture(params=APPS.values(), ids=APPS)
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Run Python with a separate database, and with the apps in this order."""
-    (tmp_path / "older_settings.py").write_text(SETTINGS % (str(tmp_path / "db.sqlite3"), request.param))
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "older_settings",
-        "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}",
-        "TEST_DATA_DIR": str(tmp_path),
-    }
-
-    def ran(*arguments: str) -> str:
-        command = [sys.executable, *arguments]
-        return subprocess.run(
-            command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
-
-    return ran
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    """Return a database without tables, of an installation with the apps in this order."""
+    return Database(tmp_path, request.param)
 
 
-def held(run: Any) -> dict[str, set[str]]:
-    return {name: set(codenames) for name, codenames in json.loads(run("-c", HELD)).items()}
-
-
-def test_roles_of_fresh_database_are_complete(run: Any) -> None:
+def test_roles_of_fresh_database_are_complete(database: Database) -> None:
     """Permissions of mcp_oauth are created after those of mcp_app, when the groups already exist."""
-    run("manage.py", "migrate", "-v0")
-    assert held(run) == ROLES
+    database.file.write_bytes(migrated(ROOT, "mcpsite.settings"))
+    with closing(sqlite3.connect(database.file)) as connection, connection:
+        connection.execute("DELETE FROM auth_permission")
+        connection.execute("DELETE FROM django_content_type")
+    assert database.migrate() == ROLES
 
 
-def test_roles_of_older_database_gain_new_permissions_only(run: Any) -> None:
-    run("-c", OLD)
-    run("manage.py", "migrate", "-v0")
+def test_roles_of_older_database_gain_new_permissions_only(database: Database, older: Path) -> None:
+    shutil.copy(older, database.file)
     expected = {**ROLES, "MCP operator": ROLES["MCP operator"] - {"decide_call"}}
-    assert held(run) == expected
-    run("manage.py", "migrate", "-v0")
-    assert held(run) == expected
+    assert database.migrate() == expected
+    assert database.migrate() == expected

@@ -15,13 +15,15 @@ from tests.servers.live import LiveServer, eventually
 pytestmark = pytest.mark.process
 
 # The last migration of that version, with rows written by its processes.
-LAST = "0036"
 CALLS = """
 import json
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
+from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+call_command("migrate", "auth", verbosity=0)
+call_command("migrate", "mcp_app", "0036", verbosity=0)
 from mcp_app.execution.stored.call_record import digest, request_key, stream_of
 from mcp_app.sessions.session import stored_fields
 old = MigrationExecutor(connection).loader.project_state(("mcp_app", "0036_failed_calls")).apps
@@ -60,8 +62,6 @@ print(json.dumps({json.loads(row.request_id): [row.state, row.attempt, row.outco
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a database of that version with open calls."""
     operated = Operated(tmp_path_factory.mktemp("old"), DJANGO_SETTINGS_MODULE="tests.ledger_app.settings")
-    operated.manage("migrate", "auth")
-    operated.manage("migrate", "mcp_app", LAST)
     operated.shell(CALLS)
     return operated.data / "db.sqlite3"
 
