@@ -58,6 +58,7 @@ def _texts(line: Line) -> list[tuple[str, str]]:
         ("Exception", raised.text if raised else ""),
         (text_title(line.kind), line.payload),
         ("Response", line.answer),
+        ("Requests to other servers", line.outgoing or ""),
     ]
 
 

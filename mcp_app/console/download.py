@@ -60,6 +60,7 @@ def record(line: Line) -> dict[str, Any]:
         "answer": _value(line.answer),
         "incident": line.incident,
         "exception": _value(line.exception or ""),
+        "outgoing": _value(line.outgoing or ""),
         "skipped_before": line.skipped,
     }
 

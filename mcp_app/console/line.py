@@ -41,6 +41,7 @@ class Line:
         "method",
         "ms",
         "outcome",
+        "outgoing",
         "payload",
         "pk",
         "position",
@@ -66,10 +67,12 @@ class Line:
         refusal: str = "",
         incident: str = "",
         exception: str | None = None,
+        outgoing: str | None = None,
     ):
         """Set the fields, given in the order of the message log.
 
-        The ``refusal`` code, the number of an ``incident`` and its ``exception`` are stored beside them.
+        The ``refusal`` code, the number of an ``incident``, its ``exception`` and the ``outgoing`` requests
+        of a call are stored beside them.
         """
         (
             self.session,
@@ -92,6 +95,7 @@ class Line:
         self.refusal = refusal
         self.incident = incident
         self.exception = exception
+        self.outgoing = outgoing
         # Looked up for the lines that are shown. The line itself contains only ids and the tool's name.
         self.client = ""
         self.caller: CallerName | None = None
@@ -183,6 +187,7 @@ def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
     """Yield the lines in a batch of the queue."""
     refusals = dict(batch.get("refusals", ()))
     incidents = {number: tuple(details) for number, *details in batch.get("incidents", ())}
+    outgoing = dict(batch.get("outgoing", ()))
     for number, fields in enumerate(batch["lines"]):
         incident, exception = incidents.get(number, ("", None))
         yield Line(
@@ -194,6 +199,7 @@ def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
             refusal=refusals.get(number, ""),
             incident=incident,
             exception=exception,
+            outgoing=orjson.dumps(outgoing[number]).decode() if number in outgoing else None,
         )
 
 
@@ -201,7 +207,7 @@ def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
 COLUMNS: Final = (
     "session_id", "principal", "at", "direction", "kind", "method", "request_id", "target", "payload",
     "answer", "outcome", "duration_ms", "process", "position", "pk", "skipped", "refusal", "incident",
-    "exception",
+    "exception", "outgoing",
 )  # fmt: skip
 _AT: Final = COLUMNS.index("at")
 _values = attrgetter(*COLUMNS)
@@ -214,7 +220,7 @@ def line_of(message: Message) -> Line:
 
 def stored_line(values: tuple[Any, ...]) -> Line:
     """Return the line of a stored message, given the values of ``COLUMNS``."""
-    *fields, process, position, pk, skipped, refusal, incident, exception = values
+    *fields, process, position, pk, skipped, refusal, incident, exception, outgoing = values
     fields[_AT] = fields[_AT].timestamp()
     return Line(
         fields,
@@ -225,6 +231,7 @@ def stored_line(values: tuple[Any, ...]) -> Line:
         refusal=refusal or "",
         incident=incident or "",
         exception=exception,
+        outgoing=outgoing,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 from mcp_app.egress.policy import EgressFailed, EgressRefused, Policy
@@ -16,9 +16,14 @@ _MAX_MEMBERS: Final = 1_000
 _WITHOUT_BODY: Final = frozenset({204, 205, 304})
 BROKE_OFF: Final = "The server broke off or did not speak HTTP. Try again later."
 
+OnContent = Callable[[bytes], None]
+
 
 class Answer:
-    """An answer whose body is still arriving. Names of ``headers`` are in lower case."""
+    """An answer whose body is still arriving. Names of ``headers`` are in lower case.
+
+    ``on_content`` gets the decoded body as it is read.
+    """
 
     __slots__ = (
         "_method",
@@ -28,12 +33,14 @@ class Answer:
         "charset",
         "content_type",
         "headers",
+        "on_content",
         "status",
     )
 
     def __init__(self, method: str, response: Response, policy: Policy) -> None:
         self._method, self._response, self._policy = method, response, policy
         self._size = 0
+        self.on_content: OnContent | None = None
         self.status = response.status
         self.headers = tuple(response.headers)
         name, _, parameters = (self.header("content-type") or "").partition(";")
@@ -54,10 +61,10 @@ class Answer:
         parts: list[bytes] = []
         # Not over ``chunks``, because each asynchronous generator costs more than a short body.
         while chunk := await self._next(raw):
-            if inflating is None:
-                parts.append(chunk)
-            else:
-                parts += inflating.feed(chunk)
+            content = (chunk,) if inflating is None else (*inflating.feed(chunk),)
+            parts += content
+            if self.on_content is not None:
+                self.on_content(b"".join(content))
         if inflating is not None:
             inflating.end()
         return b"".join(parts)
@@ -72,11 +79,10 @@ class Answer:
             return
         raw, inflating = self._bounds(limit_bytes)
         while chunk := await self._next(raw):
-            if inflating is None:
-                yield chunk
-            else:
-                for data in inflating.feed(chunk):
-                    yield data
+            for data in (chunk,) if inflating is None else inflating.feed(chunk):
+                if self.on_content is not None:
+                    self.on_content(data)
+                yield data
         if inflating is not None:
             inflating.end()
 

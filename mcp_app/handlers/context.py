@@ -164,7 +164,8 @@ class RequestContext(CallerContext):
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
         """Return the telemetry of this request's call."""
         if not meta and self.trace_fields is None and spans.active is None:
-            return CallTelemetry(Correlation(self.session.id, "", self.request_id, self.principal.key))
+            asked = (self.session.id, "", self.request_id, self.principal.key)
+            return CallTelemetry(Correlation(*asked, sent=[]))
         return of_request(
             method=self.method,
             target=target,

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from mcp_app.conf import Settings
+from mcp_app.credentials.outgoing import OutgoingRequest, stored
 from mcp_app.database import clock
 from mcp_app.message_log.rollup_cells import RollupCells
 from mcp_app.observability import incidents
@@ -54,7 +55,8 @@ LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/te
 
 # Indexes into a pending line, and into its facts. A line is a plain tuple, because a named tuple takes six
 # times as long to create and every request creates one.
-SESSION_ID, PRINCIPAL, AT, DIRECTION, KIND, PAYLOAD, ANSWER, SECONDS, OUTCOME, FACTS, REFUSAL = range(11)
+SESSION_ID, PRINCIPAL, AT, DIRECTION, KIND, PAYLOAD, ANSWER = range(7)
+SECONDS, OUTCOME, FACTS, REFUSAL, SENT = range(7, 12)
 METHOD, REQUEST_ID, TARGET = range(3)
 
 log = logging.getLogger("mcp.message_log")
@@ -97,12 +99,13 @@ class MessageLog:
         outcome: str,
         facts: tuple[str, Any, str],
         refusal: str = "",
+        sent: tuple[OutgoingRequest, ...] = (),
     ) -> None:
         """Log one client request together with its answer.
 
         ``facts`` are method, request id and target. ``seconds`` is None for a call that did not run.
         ``refusal`` is the code of a call that the gate refused, or "". The call has the outcome REFUSED then,
-        unless the server is at fault.
+        unless the server is at fault. ``sent`` are the call's requests to other servers.
         """
         if refusal and refusal not in FAULTS:
             outcome = REFUSED
@@ -119,6 +122,7 @@ class MessageLog:
                 outcome,
                 facts,
                 refusal,
+                sent,
             )
         )
 
@@ -155,12 +159,15 @@ class MessageLog:
                 "",
                 facts,
                 "",
+                (),
             )
         )
 
     def _add(self, line: tuple[Any, ...]) -> None:
         pending = self._pending
         self._pending_bytes += len(line[PAYLOAD]) + len(line[ANSWER])
+        if line[SENT]:
+            self._pending_bytes += _sent_size(line)
         if len(pending) >= MAX_PENDING or self._pending_bytes > MAX_PENDING_BYTES:
             self._leave_out(line)
             return
@@ -279,6 +286,8 @@ class MessageLog:
                 batch["refusals"] = refusals
             if exceptions := self._exceptions(self._pending[: len(lines)]):
                 batch["incidents"] = exceptions
+            if outgoing := self._outgoing(self._pending[: len(lines)]):
+                batch["outgoing"] = outgoing
             if sizes := _sizes(self._pending[: len(lines)], self._limit):
                 batch["sizes"] = sizes
             encoded = orjson.dumps(batch)
@@ -292,6 +301,14 @@ class MessageLog:
         return [
             (index, incident.number, incident.encoded(self._redactor, lines[index][PAYLOAD]))
             for index, incident in _incidents(lines)
+        ]
+
+    def _outgoing(self, lines: list[tuple[Any, ...]]) -> list[tuple[int, list[dict[str, Any]]]]:
+        """Return the index of each call that sent requests to other servers, with the redacted requests."""
+        return [
+            (index, stored(line[SENT], self._redactor, line[PAYLOAD], self._limit))
+            for index, line in enumerate(lines)
+            if line[SENT]
         ]
 
     def _next_lines(self) -> list[list[Any]]:
@@ -326,7 +343,7 @@ class MessageLog:
                 method,
                 request_id,
                 target,
-            ), _ in slice_
+            ), _, _ in slice_
         ]
 
     async def _flush_forever(self) -> None:
@@ -352,8 +369,14 @@ class MessageLog:
 
 
 def _size(lines: list[tuple[Any, ...]]) -> int:
-    """Return the total number of bytes in the payloads and answers of lines."""
-    return sum([len(line[PAYLOAD]) + len(line[ANSWER]) for line in lines])
+    """Return the total number of bytes in lines: payloads, answers and requests to other servers."""
+    return sum(
+        [len(line[PAYLOAD]) + len(line[ANSWER]) + (_sent_size(line) if line[SENT] else 0) for line in lines]
+    )
+
+
+def _sent_size(line: tuple[Any, ...]) -> int:
+    return sum([each.size for each in line[SENT]])
 
 
 def _refusals(lines: list[tuple[Any, ...]]) -> list[tuple[int, str]]:

@@ -179,6 +179,8 @@ def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
         messages[number].refusal = _storable(code)
     for number, incident, exception in batch.get("incidents", ()):
         messages[number].incident, messages[number].exception = incident, _storable(exception)
+    for number, outgoing in batch.get("outgoing", ()):
+        messages[number].outgoing = _storable(orjson.dumps(outgoing).decode())
     unmarked = without_late_marks(unanswered_messages(messages))
     if messages and not unmarked and batch["skipped"]:
         count_only(messages[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import orjson
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -87,6 +88,8 @@ class Message(models.Model):
     # as JSON (``observability.incidents``), redacted like the log.
     incident = models.CharField(max_length=8, null=True, help_text="Number of an exception.")  # noqa: DJ001
     exception = models.TextField(null=True, help_text="Class, message and frames of an exception.")  # noqa: DJ001
+    # None unless the call sent requests to other servers (``credentials.outgoing``), redacted like the log.
+    outgoing = models.TextField(null=True, help_text="Requests to other servers, as JSON.")  # noqa: DJ001
     # The kind of a mark whose request has no answer yet, and None in all other rows.
     pending = models.CharField(max_length=12, null=True)  # noqa: DJ001
     duration_ms = models.FloatField(null=True)
@@ -130,6 +133,11 @@ class Message(models.Model):
     def raised(self) -> StoredException | None:
         """The unexpected exception of application code because of which the request failed, or None."""
         return StoredException.read(self.exception)
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """The call's requests to other servers, see ``credentials.outgoing``."""
+        return orjson.loads(self.outgoing) if self.outgoing else []
 
 
 class LogCursor(models.Model):

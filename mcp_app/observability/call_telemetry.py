@@ -85,7 +85,7 @@ def of_request(
             linked=beside if named is not None else None,
         )
         context = spans.context_of(span, context)
-    return CallTelemetry(Correlation(session, "", request_id, principal), context, span)
+    return CallTelemetry(Correlation(session, "", request_id, principal, sent=[]), context, span)
 
 
 def of_attempt(
@@ -107,7 +107,7 @@ def of_attempt(
             tool=tool, attributes={**attributes, "mcp_app.call.attempt": attempt}, parent=context
         )
         context = spans.context_of(span, context)
-    return CallTelemetry(Correlation(session, call, request_id, principal), context, span)
+    return CallTelemetry(Correlation(session, call, request_id, principal, sent=[]), context, span)
 
 
 def _attributes(session: str, principal: str, request_id: str | int) -> dict[str, str]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Correlation(NamedTuple):
-    """The ids of the session, call and trace that a log line belongs to. An unknown id is empty."""
+    """The ids of the session, call and trace that a log line belongs to. An unknown id is empty.
+
+    ``sent`` has the records of the call's requests to other servers, or is None if they are not recorded.
+    """
 
     session: str = ""
     call: str = ""
     request_id: str | int | None = None
     principal: str = ""
     trace_id: str = ""
+    sent: list[Any] | None = None
 
 
 # The task or thread that runs a call sets this. Requests that are answered at once do not.

@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeVar
 from mcp_app import conf
 from mcp_app.credentials import services as credentials
 from mcp_app.credentials.hiding import hidden_bytes, secret_texts
+from mcp_app.credentials.outgoing import recorded
 from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
 from mcp_app.egress.policy import Policy, entered
 from mcp_app.observability.correlation import principal
@@ -151,7 +152,7 @@ async def _attempt(
     caller = "" if sent.id is None else principal()
     try:
         bounds, socket = policy(until, budget), _socket(server)
-        async with exchange(request, bounds, own, caller=caller, socket=socket) as answer:
+        async with recorded(request, bounds, own, caller=caller, socket=socket) as answer:
             if sent.id is None:
                 await accepted(server, answer, sent, own)
                 return Reply(None)

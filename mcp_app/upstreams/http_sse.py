@@ -16,7 +16,9 @@ import orjson
 
 from mcp_app.credentials.checks import target_of
 from mcp_app.credentials.hiding import hidden_bytes, secret_texts
+from mcp_app.credentials.outgoing import recorded
 from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
+from mcp_app.egress.answer import OnContent
 from mcp_app.protocol.client import handshake, outgoing
 from mcp_app.protocol.client.answers import AnswerReader, Budget, Event
 from mcp_app.protocol.client.events import EventDecoder
@@ -102,29 +104,35 @@ class EventSession:
         messages = self._open[number] = asyncio.Queue(MAX_WAITING)
         reader = AnswerReader(number, budget)
         try:
-            await self._post(sent, until)
+            record = await self._post(sent, until)
             while True:
                 message = await messages.get()
                 if message is None:
                     raise UpstreamFault(Kind.BROKEN_OFF, "broke off its answer.")
-                event = await connection.handled(reader.feed(b"data: %b\n\n" % message), on_event)
+                data = b"data: %b\n\n" % message
+                if record is not None:
+                    record(data)
+                event = await connection.handled(reader.feed(data), on_event)
                 if event is not None:
                     return event
         finally:
             self._open.pop(number, None)
 
-    async def _post(self, sent: Outgoing, until: float) -> None:
-        """Send a message to the address that the stream named."""
+    async def _post(self, sent: Outgoing, until: float) -> OnContent | None:
+        """Send a message to the address that the stream named. Return what records its answer."""
         headers = tuple(pair for pair in sent.headers if pair[0] != SESSION_HEADER)
         request = Request("POST", self._endpoint.result(), headers, sent.body)
 
-        async def attempt(own: Secrets) -> None:
+        async def attempt(own: Secrets) -> OnContent | None:
             self._hide(own)
-            async with exchange(request, connection.policy(until, connection.BUDGET), own) as answer:
+            policy = connection.policy(until, connection.BUDGET)
+            # The address of messages often contains the id of the session.
+            async with recorded(request, policy, own, shown=self._server.url) as answer:
                 await connection.accepted(self._server, answer, sent, own)
+                return answer.on_content
 
         try:
-            await connection.with_secrets(self._server, until, attempt)
+            return await connection.with_secrets(self._server, until, attempt)
         except EgressRefused as refused:
             raise UpstreamFault(Kind.BLOCKED, f"cannot be used. {refused}", sent=refused.sent) from None
         except EgressFailed as failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,12 @@ assert not done.skipped, done.skipped
 services.update_entry(entry=Tool.objects.get(name="tasks_slow"), actor=None, background=True, retries=2)
 """
 
+SENT = """
+from mcp_app.models import Message
+found = Message.objects.filter(target={tool!r}, kind="request", direction="in").last()
+print((found and found.outgoing) or "")
+"""
+
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[SdkServer]:
@@ -93,6 +100,21 @@ def test_background_call_runs_in_a_worker_with_progress(live: LiveServer) -> Non
     progress = [each["params"]["progress"] for each in before if each["method"] == "notifications/progress"]
     assert last["result"]["content"][0]["text"] == "3 steps"
     assert progress[-1] == 3
+
+
+def test_requests_of_a_call_are_logged_beside_it(live: LiveServer) -> None:
+    with closing(opened(live)) as client:
+        client.tool("crm_search", query="logged")
+        client.tool("crm_steps", number=2)
+    for tool, answer in (("crm_search", "10 of logged"), ("crm_steps", "2 steps")):
+        eventually(lambda tool=tool: live.shell(SENT.format(tool=tool)), what="the message")
+        *_, sent = json.loads(live.shell(SENT.format(tool=tool)))
+        assert (sent["method"], sent["status"], sent["problem"]) == ("POST", 200, "")
+        assert json.loads(sent["body"])["params"]["name"] == tool.removeprefix("crm_")
+        assert answer in sent["answer"]
+        assert dict(sent["headers"])["Mcp-Session-Id"] == "[redacted]"
+        assert sent["sent"] == len(sent["body"])
+        assert sent["ms"] > 0
 
 
 def test_cancelled_background_call_is_cancelled_at_the_server(live: LiveServer, site: SdkServer) -> None:

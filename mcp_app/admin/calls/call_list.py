@@ -35,6 +35,7 @@ from mcp_app.admin.calls.call_page import (
     is_unsent,
     lasted,
     live,
+    outgoing_of,
     request_id_of,
     state_of,
     stopped_by,
@@ -285,6 +286,7 @@ class CallAdmin(LongListAdmin[Call]):
         call.refresh_from_db(fields=LARGE)
         whole = "all" in request.GET
         may_operate = self.has_operate_permission(request)
+        views_messages = request.user.has_perm("mcp_app.view_message")
         live_now = live(call)
         context = {
             **self.object_context(request, f"Background call of {marked(call.tool)[:60]}", call),
@@ -295,7 +297,8 @@ class CallAdmin(LongListAdmin[Call]):
             "stopped_by": stopped_by(call) if may_operate else "",
             "is_unsent": is_unsent(call),
             "content": content(call, whole=whole),
-            "failure": failure_of(call) if request.user.has_perm("mcp_app.view_message") else None,
+            "failure": failure_of(call) if views_messages else None,
+            "outgoing": outgoing_of(call, asked_in(call)) if views_messages else (),
             "caller": caller_of(request.user, call.principal),
             "tool_url": named_tool_page(request.user, call.tool),
             "given": self._given(call),

@@ -13,6 +13,7 @@ import orjson
 
 from mcp_app.admin.calls.approval import TONES as DECISION_TONES
 from mcp_app.admin.calls.approval import time_left, waited_for_approval
+from mcp_app.admin.calls.outgoing import SentRequest, sent_requests
 from mcp_app.admin.markup import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Failure, Pane, pane
 from mcp_app.database import clock as database_clock
@@ -70,6 +71,15 @@ def failure_of(call: Call) -> Failure | None:
         return None
     stored = Message.objects.filter(incident=number, target=call.tool).values_list("exception", flat=True)
     return Failure.of(call.answer, stored.first())
+
+
+def outgoing_of(call: Call, session: str) -> list[SentRequest]:
+    """Return the requests to other servers that a call of a session made, from the message log."""
+    logged = Message.objects.filter(
+        session_id=session, request_id=request_id_of(call), target=call.tool, outgoing__isnull=False
+    )
+    message = logged.order_by("-pk").first()
+    return [] if message is None else sent_requests(message)
 
 
 def waited(call: Call) -> timedelta | None:

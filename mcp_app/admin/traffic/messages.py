@@ -14,6 +14,7 @@ from django.utils.text import capfirst
 
 from mcp_app.admin.base import RowPageAdmin
 from mcp_app.admin.callers.links import caller_of
+from mcp_app.admin.calls.outgoing import sent_requests
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.figures.errors import error_list, error_page
@@ -141,6 +142,7 @@ class MessageAdmin(ErrorTriage, SavedSearches, RowPageAdmin[Message]):
             "trace": trace_of(message.payload),
             "opens_sessions": self.may_open(request, Session),
             "opens_calls": self.may_open(request, Call),
+            "outgoing": sent_requests(message),
             "error_url": _error_page(message),
             "address": request.build_absolute_uri(self.page_url("change", message)),
             **_pages_of(message, request.user),

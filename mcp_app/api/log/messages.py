@@ -49,17 +49,35 @@ class ExceptionShown(serializers.Serializer[Any]):
     frames = FrameShown(many=True)
 
 
+class OutgoingShown(serializers.Serializer[Any]):
+    """A request to another server: redacted, without its credential, and possibly truncated."""
+
+    number = serializers.IntegerField(help_text="Counts the requests of the call from 1.")
+    method = serializers.CharField()
+    url = serializers.CharField()
+    headers = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
+    body = serializers.CharField()
+    sent = serializers.IntegerField(help_text="Bytes of the body.")
+    status = serializers.IntegerField(allow_null=True)
+    content_type = serializers.CharField()
+    answer = serializers.CharField()
+    received = serializers.IntegerField(help_text="Bytes of the response's body.")
+    ms = serializers.FloatField(allow_null=True)
+    problem = serializers.CharField(help_text="Why there was no complete response, or empty.")
+
+
 class MessageShown(MessageListed):
     """A logged message. A request includes its response.
 
     `payload` and `answer` are JSON texts, redacted and possibly truncated. `exception` is null unless
-    application code raised an unexpected exception.
+    application code raised an unexpected exception. `outgoing` are the call's requests to other servers.
     """
 
     exception = ExceptionShown(source="raised", read_only=True, allow_null=True)
+    outgoing = OutgoingShown(source="requests", many=True, read_only=True)
 
     class Meta(MessageListed.Meta):
-        fields = (*MessageListed.Meta.fields, "payload", "answer", "exception")
+        fields = (*MessageListed.Meta.fields, "payload", "answer", "exception", "outgoing")
 
 
 class MessageViews(ApiViewSet):
@@ -80,7 +98,7 @@ class MessageViews(ApiViewSet):
         """
         narrowed = asked(MessageFilter, request, "cursor", "limit").validated_data
         pages: Any = self.paginator
-        found = pages.paginate_log(narrowed, request, without=("payload", "answer", "exception"))
+        found = pages.paginate_log(narrowed, request, without=("payload", "answer", "exception", "outgoing"))
         return self.get_paginated_response(self.get_serializer(found, many=True).data)
 
     @described(responses=MessageShown)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mcp_app.auth.principal import Principal
 from mcp_app.message_log.log import MessageLog
+from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.sessions.negotiated import Negotiated
 
 PROGRESS = "notifications/progress"
@@ -27,6 +28,7 @@ class Logged(Protocol):
     outcome: str
     refusal: str
     noted_at: float
+    telemetry: CallTelemetry
 
 
 def log_running(call: Logged, log: MessageLog, grace: float = 0.0) -> None:
@@ -53,7 +55,8 @@ def log_exchange(call: Logged, log: MessageLog, encoded: bytes, seconds: float) 
         return
     facts = (call.method, str(call.request_id), call.target)
     session, principal = call.session.record_id, call.principal.key
-    log.exchange(session, principal, call.payload, encoded, seconds, call.outcome, facts, call.refusal)
+    sent = tuple([each.copy() for each in call.telemetry.correlation.sent or ()])
+    log.exchange(session, principal, call.payload, encoded, seconds, call.outcome, facts, call.refusal, sent)
 
 
 def _log(call: Logged, log: MessageLog, kind: str, direction: str, method: str, payload: bytes) -> None:

@@ -15,8 +15,9 @@ from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.sources.http.answers import MAX_ERROR_BYTES, Received
 from mcp_app.catalogue.sources.http.plan import RequestPlan
 from mcp_app.credentials.hiding import hidden, hidden_bytes, secret_texts
+from mcp_app.credentials.outgoing import recorded, with_hidden
 from mcp_app.credentials.services import CredentialRefused, refused, secrets_for, version_of
-from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
+from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets
 from mcp_app.egress.policy import entered
 from mcp_app.observability.correlation import principal
 
@@ -62,14 +63,8 @@ class Recorder:
         started: float,
     ) -> None:
         """Record one attempt."""
-        hidden = [(name, HIDDEN) for name, _ in own.headers]
-        if own.cookies:
-            hidden.append(("Cookie", "; ".join(f"{name}={HIDDEN}" for name, _ in own.cookies)))
-        url = request.url
-        if own.query:
-            url += ("&" if "?" in url else "?") + "&".join(f"{name}={HIDDEN}" for name, _ in own.query)
+        url, headers = with_hidden(request, own, HIDDEN)
         spent = round((time.monotonic() - started) * 1000)
-        headers = (*request.headers, *hidden)
         problem, sent = ("", True) if error is None else (str(error), error.sent)
         attempt = Attempt(request.method, url, headers, request.body, received, problem, sent, spent)
         self.attempts.append(attempt)
@@ -114,7 +109,7 @@ async def _attempt(
     failure: EgressFailed | None = None
     error: EgressFailed | EgressRefused | None = None
     try:
-        async with exchange(request, policy, own, caller=principal()) as answer:
+        async with recorded(request, policy, own, caller=principal()) as answer:
             received = _shortened(_without_secrets(await _read(plan, answer, most), own))
     except EgressFailed as failed:
         failure = error = failed
