@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mcp_app.metrics import tally
 from mcp_app.observability.correlation import principal
@@ -33,6 +33,7 @@ MAX_HOPS: Final = 5
 TEMPLATES: Final = "resources/templates/list"
 
 Result = Answered | InputRequired
+T = TypeVar("T")
 # Returns the params of a request to a server, and further capabilities to declare.
 Adapt = Callable[[Peer], tuple[Mapping[str, Any], Mapping[str, Any]]]
 
@@ -93,7 +94,7 @@ async def completion(
     server: UpstreamServer, caller: Caller, params: Mapping[str, Any], seconds: float
 ) -> dict[str, Any]:
     """Return the completion of an argument. Raise UpstreamFault, also if the server completes nothing."""
-    if "completions" not in (await sessions.opened(server, caller)).capabilities:
+    if "completions" not in (await _opened(server, caller)).capabilities:
         raise UpstreamFault(Kind.UNSUPPORTED, "does not complete arguments.", sent=False)
     answer = await requested(server, caller, "completion/complete", params, hops=0, seconds=seconds)
     if not isinstance(answer, Answered):
@@ -120,7 +121,14 @@ async def listing(
         if not limit.expired():
             raise
         text = f"did not list what it offers within {LIST_SECONDS:g} seconds."
-        raise UpstreamFault(Kind.TIMEOUT, text) from None
+        fault = UpstreamFault(Kind.TIMEOUT, text)
+        health.report(server, fault)
+        raise fault from None
+    except UpstreamFault as fault:
+        # Lists may be refused after a request that succeeded.
+        if _concerns_server(server, fault):
+            health.report(server, fault)
+        raise
     finally:
         await sessions.end(server, caller)
 
@@ -128,7 +136,7 @@ async def listing(
 async def _listing(
     server: UpstreamServer, caller: Caller, lists: Collection[tuple[str, str, str]]
 ) -> Listing:
-    peer = await sessions.opened(server, caller)
+    peer = await _opened(server, caller)
     items, size = dict[str, list[dict[str, Any]]](), 0
     for capability, method, member in lists:
         if capability not in peer.capabilities:
@@ -154,15 +162,24 @@ async def _listing(
     return Listing(await sessions.opened(server, caller), items)
 
 
-async def _guarded(server: UpstreamServer, send: Callable[[], Awaitable[Result]]) -> Result:
+async def _opened(server: UpstreamServer, caller: Caller) -> Peer:
+    """Return the server after its handshake. A handshake that fails is an outcome like any other."""
+    return await _guarded(server, partial(sessions.opened, server, caller))
+
+
+def _concerns_server(server: UpstreamServer, fault: UpstreamFault) -> bool:
+    """Return False for the refused account of a user, which is not an outcome of the server."""
+    return fault.kind != Kind.LOGIN or server.account is None
+
+
+async def _guarded(server: UpstreamServer, send: Callable[[], Awaitable[T]]) -> T:
     """Send a request unless the server counts as unavailable, and record its outcome."""
     breaker = _breakers.setdefault(server.pk, Breaker())
     is_open_attempt = breaker.admit()
     try:
         result = await send()
     except UpstreamFault as fault:
-        # The refused account of a user says nothing about the server either.
-        if fault.kind != Kind.LOGIN or server.account is None:
+        if _concerns_server(server, fault):
             is_open_attempt = False
             breaker.record(fault, person=person_of(principal()))
             health.report(server, fault)

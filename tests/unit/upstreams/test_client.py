@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from mcp_app.protocol.client.answers import Answered, Event, LogLine, Progress
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.errors import SessionNotFound
 from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
-from mcp_app.upstreams import client, sessions
+from mcp_app.upstreams import client, health, sessions
 from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
+from tests.unit.egress.sites import Heard, response, serve_kept
 from tests.unit.upstreams.conftest import Upstream
 
 TOOLS = [("tools", "tools/list", "tools")]
@@ -189,3 +191,37 @@ async def test_server_that_left_the_legacy_era_is_asked_again(upstream: Upstream
     with pytest.raises(UpstreamFault):
         await call(server, "failing")
     assert (await call(server, "failing"))["isError"] is True
+
+
+# What people see of a server.
+
+
+async def lists(server: UpstreamServer) -> None:
+    await client.listing(server, [("tools", "tools/list", "tools")])
+
+
+async def completes(server: UpstreamServer) -> None:
+    await client.completion(server, Caller("one"), {}, 2.0)
+
+
+async def calls(server: UpstreamServer) -> None:
+    await call(server, "counter")
+
+
+@pytest.mark.requirement("INT-70")
+@pytest.mark.parametrize("send", [lists, completes, calls])
+@pytest.mark.parametrize("status", ["503 Away", "401 No", ""])
+async def test_failed_handshake_is_an_outcome_of_the_server(
+    send: Callable[[UpstreamServer], Awaitable[None]], status: str
+) -> None:
+    async def handle(_request: Heard, writer: asyncio.StreamWriter) -> None:
+        if status:
+            writer.write(response(b"", status=status))
+        else:
+            writer.close()
+
+    async with serve_kept(handle) as site:
+        server = UpstreamServer(77, "failing", f"http://127.0.0.1:{site.port}/mcp", seconds=2.0)
+        with pytest.raises(UpstreamFault) as fault:
+            await send(server)
+    assert health._reported[77][0] == fault.value.kind.value
