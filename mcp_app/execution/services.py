@@ -20,6 +20,7 @@ from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.current_snapshot import refreshed_view
 from mcp_app.catalogue.snapshots.tool_search import NAMES
+from mcp_app.catalogue.sources.upstream import left
 from mcp_app.execution.admission.gate import admit_now, look
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import log_refused_now, publish_now
@@ -100,9 +101,7 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "cancelled by an adm
         answer = stored_answers.cancelled(call)
         ended = records.cancel_idle(call, answer)
         _audit(actor, "call.stop", call, {"reason": reason, "was": call.state})
-        transaction.on_commit(
-            lambda: publish_now([call], answer, ended_as=CANCELLED) if ended else _notify_worker(call, reason)
-        )
+        transaction.on_commit(lambda: _ended([call], answer) if ended else _notify_worker(call, reason))
     return True
 
 
@@ -126,7 +125,12 @@ def _cancel_all(call_ids: list[UUID], actor: Any, reason: str) -> None:
         for call in running:
             transaction.on_commit(partial(_notify_worker, call, reason))
         if ended:
-            transaction.on_commit(lambda: publish_now(ended, ended_as=CANCELLED))
+            transaction.on_commit(lambda: _ended(ended))
+
+
+def _ended(calls: list[CallRecord], answer: bytes | None = None) -> None:
+    publish_now(calls, answer, ended_as=CANCELLED)
+    left.cancel_now(str(call.id) for call in calls if call.is_suspended)
 
 
 def end_work_of(which: Q, principal: str, actor: Any, reason: str) -> EndedWork:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from mcp_app.observability.correlation import background_call
 from mcp_app.protocol.client.answers import Answered, InputRequired
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.streams.blocking import shared_values
@@ -58,6 +59,7 @@ class OpenCall:
         ``caller`` is the person who called. Several persons may share a session.
         """
         self.id, self.caller = secrets.token_hex(16), caller
+        self.background = background_call()
         self._methods, self._numbers = methods, count(1)
         self._open: dict[str, Asking] = {}
         self._news = asyncio.Event()
@@ -149,6 +151,8 @@ async def _served(call: OpenCall) -> None:
     alive = asyncio.get_running_loop().create_task(_shown_alive(call.id))
     try:
         while time.monotonic() < until:
+            if await asyncio.to_thread(_is_abandoned, call.background):
+                return
             found = await asyncio.to_thread(shared_values.get, _name("answers", call.id))
             if found is not None:
                 await asyncio.to_thread(shared_values.drop, _name("answers", call.id))
@@ -161,6 +165,15 @@ async def _served(call: OpenCall) -> None:
         # A call that another request has taken over goes on.
         if _parked.pop(call.id, None) is not None:
             call.cancel()
+
+
+def abandon(background: str) -> None:
+    """Let the process that holds the request of a background call cancel it at the server."""
+    shared_values.put(_name("abandoned", background), b"1", _OUTCOME_SECONDS)
+
+
+def _is_abandoned(background: str) -> bool:
+    return bool(background) and shared_values.get(_name("abandoned", background)) is not None
 
 
 async def _shown_alive(number: str) -> None:

@@ -11,13 +11,13 @@ import logging
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 import orjson
 
-from mcp_app.protocol.client.answers import Answered, InputRequired, Progress, error_of, questions_of
+from mcp_app.protocol.client.answers import Answered, Event, InputRequired, Progress, error_of, questions_of
 from mcp_app.protocol.client.faults import OUTAGES, Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import Headers, Peer
 from mcp_app.protocol.errors import MethodNotFound, MissingCapability
@@ -57,6 +57,19 @@ class TaskOptions:
     call: str
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The task of a background call as Redis has it: its id, the attempt that follows it, and its caller."""
+
+    task: str
+    modern: bool
+    holder: str
+    server: str = ""
+    caller: str = ""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    account: tuple[str, str] | None = None
+
+
 class TaskCall:
     """A call of a tool that may become a task."""
 
@@ -74,18 +87,22 @@ class TaskCall:
         if not await self._resumed():
             answer = await self._called(params)
             delay = self._created(answer)
-            if not self._task:
-                return answer
-            await self._share()
-            return await self._followed(delay)
+            return await self._followed(delay) if self._task else answer
         return await self._followed(0.0)
 
     async def answer(self, task: str, responses: Mapping[str, Any]) -> Result:
         """Send answers to the questions of a modern task, and continue with it. Raise UpstreamFault."""
         self._task, self._is_modern, self._answered = task, True, {*responses}
+        return await self._followed(FIRST_SECONDS, {"inputResponses": dict(responses)})
+
+    async def adopt(self, task: str) -> None:
+        """Take over the task of a modern server whose questions are open."""
+        self._task, self._is_modern = task, True
         await self._share()
-        await self._ask("tasks/update", {"inputResponses": dict(responses)})
-        return await self._followed(FIRST_SECONDS)
+
+    async def cancel(self) -> None:
+        """Cancel the task, unless another attempt has taken it over."""
+        await self._cancelled()
 
     async def _called(self, params: Mapping[str, Any]) -> Result:
         try:
@@ -143,9 +160,15 @@ class TaskCall:
         self._task = number
         return min(_interval(task), FIRST_SECONDS)
 
-    async def _followed(self, delay: float) -> Result:
-        """Poll the task until its result or its questions. Cancellation cancels the task."""
+    async def _followed(self, delay: float, update: Mapping[str, Any] | None = None) -> Result:
+        """Poll the task until its result or its questions. Cancellation cancels the task.
+
+        ``update`` is sent to the task before.
+        """
         try:
+            await self._share()
+            if update is not None:
+                await self._ask("tasks/update", update)
             return await self._polled(delay)
         except asyncio.CancelledError:
             later(self._cancelled())
@@ -220,29 +243,31 @@ class TaskCall:
     async def _resumed(self) -> bool:
         if not self._options.call:
             return False
-        found = await asyncio.to_thread(shared_values.get, self._name)
-        if found is None:
+        left = await left_of(self._options.call)
+        if left is None:
             return False
-        stored = orjson.loads(found)
-        self._task, self._is_modern = stored["task"], stored["modern"]
+        self._task, self._is_modern = left.task, left.modern
         log.info("The task of a background call at the server %s is continued.", self._server.name)
-        await self._share()
         return True
 
     async def _share(self) -> None:
         if self._options.call:
-            stored = {"task": self._task, "modern": self._is_modern, "holder": self._holder}
-            await asyncio.to_thread(shared_values.put, self._name, orjson.dumps(stored), KEPT_SECONDS)
+            account = self._server.account
+            left = Left(
+                self._task, self._is_modern, self._holder, self._server.name, self._caller.key,
+                dict(self._caller.capabilities), None if account is None else (account.user, account.key),
+            )  # fmt: skip
+            await asyncio.to_thread(shared_values.put, self._name, orjson.dumps(left), KEPT_SECONDS)
 
     async def _forget(self) -> None:
         if self._options.call:
             await asyncio.to_thread(shared_values.drop, self._name)
 
     async def _cancelled(self) -> None:
-        """Cancel the task, unless another attempt has taken it over."""
+        """Cancel the task at the server, unless another attempt has taken it over."""
         if self._options.call:
-            found = await asyncio.to_thread(shared_values.get, self._name)
-            if found is not None and orjson.loads(found)["holder"] != self._holder:
+            left = await left_of(self._options.call)
+            if left is not None and left.holder != self._holder:
                 return
             await self._forget()
         try:
@@ -252,7 +277,31 @@ class TaskCall:
 
     @property
     def _name(self) -> str:
-        return f"upstream-task/{self._options.call}"
+        return _name(self._options.call)
+
+
+async def left_of(call: str) -> Left | None:
+    """Return the task of a background call, or None."""
+    found = await asyncio.to_thread(shared_values.get, _name(call))
+    return None if found is None else Left(**orjson.loads(found))
+
+
+async def cancel(server: UpstreamServer, caller: Caller, left: Left, call: str) -> None:
+    """Cancel the task of a background call that no attempt runs."""
+
+    async def ignored(_event: Event) -> None:
+        """Ignore an event."""
+
+    options = TaskOptions(
+        hops=0, seconds=REQUEST_SECONDS, headers=(), on_event=ignored, on_question=None, call=call
+    )
+    made = TaskCall(server, caller, "", options)
+    await made.adopt(left.task)
+    await made.cancel()
+
+
+def _name(call: str) -> str:
+    return f"upstream-task/{call}"
 
 
 def _has_core(peer: Peer) -> bool:

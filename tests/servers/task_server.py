@@ -31,7 +31,7 @@ class TaskServer:
     """A server with one tool and one task.
 
     ``needs_task`` is False if the tool refuses to be called as a task. ``states`` are the statuses that polls
-    get, the last one repeatedly.
+    get, the last one repeatedly. Methods that are ``held`` get no answer.
     """
 
     def __init__(self, version: str = V2025_11_25, *, needs_task: bool = True) -> None:
@@ -39,6 +39,7 @@ class TaskServer:
         self.states: list[dict[str, Any]] = [{"status": "working"}]
         self.result: dict[str, Any] = {"content": [{"type": "text", "text": "done"}]}
         self.methods: list[str] = []
+        self.held: set[str] = set()
         self.answers: Any = None
         self.polled, self.cancelled = threading.Event(), threading.Event()
         self.url = ""
@@ -47,6 +48,8 @@ class TaskServer:
         message = orjson.loads(heard.body) if heard.body else {}
         method, params = message.get("method", ""), message.get("params", {})
         self.methods.append(method or heard.line.split()[0])
+        if method in self.held:
+            await asyncio.Event().wait()
         if "id" not in message:
             writer.write(response(b"", status="202 Accepted"))
             return

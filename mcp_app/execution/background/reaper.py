@@ -15,6 +15,7 @@ from datetime import datetime
 
 from django.db import DatabaseError, close_old_connections
 
+from mcp_app.catalogue.sources.upstream import left
 from mcp_app.database.forking import undivided
 from mcp_app.execution.background import approval, waiting_line
 from mcp_app.execution.background.answer_streams import fence_off_now, publish_now
@@ -160,6 +161,7 @@ def _end_outlived(call: CallRecord) -> int:
     answer = stored_answers.cancelled(call)
     if records.cancel_idle(call, answer):
         publish_now([call], answer, ended_as=CANCELLED)
+        left.cancel_now([str(call.id)])
     log.warning("Task %s (%s) exceeded its lifetime and was stopped", call.id, call.tool)
     return 1
 

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
+from mcp_app.catalogue.sources.upstream import left
 from mcp_app.conf import Settings
 from mcp_app.database.queries import T, aquery, aquery_soon
 from mcp_app.execution.admission.checks import unavailable
@@ -47,6 +48,7 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
+from mcp_app.upstreams.exchanges import later
 
 log = logging.getLogger("mcp.background")
 
@@ -323,6 +325,8 @@ class Background:
         if ended:
             self._log_cancelled(call, answer)
             await publish(self._streams, call, answer)
+            if call.is_suspended:
+                later(left.cancel(str(call.id)))
         return ended
 
     def _log_cancelled(self, call: CallRecord, answer: bytes) -> None:

@@ -326,3 +326,22 @@ def test_task_of_a_modern_server_asks_the_client(ours: str, monkeypatch: pytest.
     assert asyncio.run(run()) == "done"
     assert server.answers == {"q": {"action": "accept", "content": {"name": "Ada"}}}
     assert server.methods.count("tasks/update") == 1
+
+
+@pytest.mark.requirement("INT-63")
+def test_cancel_reaches_a_modern_task_that_asks_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "FIRST_SECONDS", 0.01)
+    server = TaskServer(V2026_07_28)
+    server.states = [{"status": "input_required", "inputRequests": {"q": QUESTION}}]
+    answer, asked = waiting()
+
+    async def run() -> None:
+        async with serve_kept(server) as site:
+            await aquery(lambda: _add(f"http://127.0.0.1:{site.port}/mcp", {"era": "modern"}))
+            async with Client(stored=True, elicit=answer) as ours:
+                call = asyncio.create_task(ours.call_tool("other_ask"))
+                await asked.wait()
+                call.cancel()
+                assert await asyncio.to_thread(server.cancelled.wait, 10)
+
+    asyncio.run(run())

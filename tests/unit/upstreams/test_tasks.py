@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from mcp_app.protocol.client.answers import Answered, Event, InputRequired, Progress
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
+from mcp_app.streams.blocking import shared_values
 from mcp_app.upstreams import tasks
 from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
@@ -25,6 +27,18 @@ DONE: list[dict[str, Any]] = [{"status": "working"}, {"status": "completed"}]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "FIRST_SECONDS", 0.01)
     monkeypatch.setattr(tasks, "_learnt", {})
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Keep shared values in memory, as these tests have no Redis."""
+    found: dict[str, bytes] = {}
+    monkeypatch.setattr(shared_values, "get", found.get)
+    monkeypatch.setattr(shared_values, "put", lambda name, value, _seconds: found.update({name: value}))
+    monkeypatch.setattr(shared_values, "drop", lambda name: found.pop(name, None))
+    monkeypatch.setattr(shared_values, "acquire", lambda *_: True)
+    monkeypatch.setattr(shared_values, "release", lambda *_: None)
+    return found
 
 
 def call_of(site: KeptSite, *, background: bool = True, **changes: Any) -> TaskCall:
@@ -136,3 +150,70 @@ async def test_modern_task_asks_and_gets_the_answers_once() -> None:
     assert isinstance(found, Answered)
     assert server.answers == responses
     assert server.methods.count("tools/call") == 1
+
+
+async def cancelled_while_asked(call: TaskCall, server: TaskServer) -> None:
+    """Cancel a call whose task asks. The attempt of the next round takes over."""
+    await call.run(PARAMS)
+    await call.cancel()
+
+
+async def cancelled_while_answered(call: TaskCall, server: TaskServer) -> None:
+    """Cancel a call while its answers are sent."""
+    server.held.add("tasks/update")
+    await cancelled_at("tasks/update", call.answer("t-1", {}), server)
+
+
+async def cancelled_while_polled(call: TaskCall, server: TaskServer) -> None:
+    """Cancel a call while its task works."""
+    server.states = [{"status": "working"}]
+    server.held.add("tasks/get")
+    await cancelled_at("tasks/get", call.run(PARAMS), server)
+
+
+async def cancelled_between_runs(call: TaskCall, server: TaskServer) -> None:
+    """Cancel a suspended background call, for which no code runs."""
+    await call.run(PARAMS)
+    left = await tasks.left_of("c")
+    assert left is not None
+    await tasks.cancel(call._server, Caller(left.caller, left.capabilities), left, "c")
+
+
+async def cancelled_at(method: str, work: Any, server: TaskServer) -> None:
+    task = asyncio.create_task(work)
+    async with asyncio.timeout(10):
+        while method not in server.methods:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+CANCELS = [
+    cancelled_while_asked, cancelled_while_answered, cancelled_while_polled, cancelled_between_runs,
+]  # fmt: skip
+
+
+@pytest.mark.requirement("INT-63")
+@pytest.mark.parametrize("cancel", CANCELS)
+async def test_cancel_reaches_a_task_in_each_state(
+    cancel: Callable[[TaskCall, TaskServer], Awaitable[None]], shared: dict[str, bytes]
+) -> None:
+    server = TaskServer(V2026_07_28)
+    server.states = [{"status": "input_required", "inputRequests": {"q": QUESTION}}]
+    async with serve_kept(server) as site:
+        await cancel(call_of(site), server)
+        assert await asyncio.to_thread(server.cancelled.wait, 10)
+    assert not any(name.startswith("upstream-task/") for name in shared)
+
+
+async def test_cancelled_attempt_leaves_the_task_to_the_next(shared: dict[str, bytes]) -> None:
+    server = TaskServer(V2026_07_28)
+    server.states = [{"status": "input_required", "inputRequests": {"q": QUESTION}}]
+    async with serve_kept(server) as site:
+        first, second = call_of(site), call_of(site)
+        await first.run(PARAMS)
+        await second.adopt("t-1")
+        await first.cancel()
+        assert "tasks/cancel" not in server.methods
+        await second.cancel()
+        assert "tasks/cancel" in server.methods

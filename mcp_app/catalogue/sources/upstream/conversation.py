@@ -23,7 +23,7 @@ from mcp_app.protocol.errors import InternalError, InvalidParams
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import person_of
 from mcp_app.upstreams import client, open_calls
-from mcp_app.upstreams.exchanges import OnQuestion
+from mcp_app.upstreams.exchanges import OnQuestion, later
 from mcp_app.upstreams.open_calls import OpenCall, Questions, Step
 from mcp_app.upstreams.tasks import TaskCall, TaskOptions
 
@@ -48,6 +48,8 @@ class Conversation:
         self._caller = caller_of(found, context)
         self._seconds, self._headers = seconds, headers
         self._call: OpenCall | None = None
+        # The task of a modern server while its questions are open, and the call that follows it.
+        self._task, self._task_call = "", self._new_task_call("")
         self._result: Wire = {}
         self._links: set[str] = set()
 
@@ -61,7 +63,9 @@ class Conversation:
                 work.close()
             if asked is None:
                 return self._result
+            await self._hold(asked.get("task") or "")
             answers = await self._answers(number, asked)
+            self._task = ""
             work = self._next(method, params, asked, answers)
         work.close()
         raise UpstreamFault(Kind.INVALID, _TOO_MANY)
@@ -73,11 +77,7 @@ class Conversation:
             asking = on_question if self._caller.capabilities else None
             hops = client.hops_of(self._context.meta)
             if method == "tools/call":
-                options = TaskOptions(
-                    hops=hops, seconds=self._seconds, headers=self._headers, on_event=self._relay,
-                    on_question=asking, call=background_call(),
-                )  # fmt: skip
-                call = TaskCall(self._found.server, self._caller, str(params.get("name")), options)
+                call = self._task_call = self._new_task_call(str(params.get("name")), asking)
                 return call.answer(task, params["inputResponses"]) if task else call.run(params)
             return client.requested(
                 self._found.server, self._caller, method, params, hops=hops, seconds=self._seconds,
@@ -87,6 +87,19 @@ class Conversation:
         methods = frozenset(_ASKED_BY[name] for name in self._caller.capabilities)
         self._call = OpenCall(send, methods, person_of(self._context.principal.key))
         return await self._call.step()
+
+    def _new_task_call(self, tool: str, on_question: OnQuestion | None = None) -> TaskCall:
+        options = TaskOptions(
+            hops=client.hops_of(self._context.meta), seconds=self._seconds, headers=self._headers,
+            on_event=self._relay, on_question=on_question, call=background_call(),
+        )  # fmt: skip
+        return TaskCall(self._found.server, self._caller, tool, options)
+
+    async def _hold(self, task: str) -> None:
+        """Hold the task of a modern server while its questions are open."""
+        self._task = task
+        if task:
+            await self._task_call.adopt(task)
 
     async def _next(self, method: str, params: Mapping[str, Any], asked: Wire, answers: Wire) -> Step:
         """Continue after questions: a modern server gets the request again, a legacy server the answers."""
@@ -210,11 +223,14 @@ class Conversation:
 
     async def _leave(self) -> None:
         """Let the call wait for the next run, or cancel it."""
-        if self._call is not None and self._context.suspended:
-            await open_calls.park(self._call)
+        if self._context.suspended:
+            if self._call is not None:
+                await open_calls.park(self._call)
         else:
             self._cancel()
 
     def _cancel(self) -> None:
         if self._call is not None:
             self._call.cancel()
+        if self._task:
+            later(self._task_call.cancel())
