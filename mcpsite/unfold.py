@@ -213,7 +213,7 @@ UNFOLD: dict[str, Any] = {
     "STYLES": [lambda _: static("mcp_app/admin.css")],
     "SCRIPTS": [
         *(_anything, _zone, _notices),
-        *(lambda _, name=name: static(f"mcpsite/{name}.js") for name in ("icons", "focus")),
+        *(lambda _, name=name: static(f"mcpsite/{name}.js") for name in ("icons", "focus", "badge")),
     ],
     "SITE_URL": None,
     "TABS": _tabs,
@@ -246,7 +246,11 @@ UNFOLD: dict[str, Any] = {
                     _live("Log", "swap_horiz", "message", "searches"),
                     _live("Sessions", "cable", "session"),
                     _link("Background calls", "bolt", "call"),
-                    {**_link("Approvals", "approval", "approval", seen_with="call"), "badge": _Waiting()},
+                    {
+                        **_link("Approvals", "approval", "approval", seen_with="call"),
+                        "badge": _Waiting(),
+                        "badge_url": reverse_lazy("admin:mcp_app_approval_live"),
+                    },
                     _page("Figures", "bar_chart", "figures"),
                     _page("Errors", "error", "errors", "error"),
                 ],

@@ -146,7 +146,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     list_display_links = ("shown_name",)
     list_filter = (KeyStateFilter, ("created_at", by_date("creation date")))
     search_fields = ("name", "prefix", login_name("user"))
-    search_help_text = "Name, prefix or user."
+    search_help_text = "Name, prefix or user"
     list_select_related = ("user",)
     actions = ("revoke_keys",)
     change_form_template = "mcp_admin/revocable_form.html"

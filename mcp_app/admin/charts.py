@@ -26,10 +26,11 @@ class Bars(NamedTuple):
 
 
 class ChartLine(NamedTuple):
-    """A polyline through consecutive points."""
+    """A polyline through consecutive points. An isolated point is a line of no length: its caps are a dot."""
 
     tone: str
     points: str
+    is_dot: bool
 
 
 class Touch(NamedTuple):
@@ -127,14 +128,13 @@ def line(tone: str, values: Sequence[float | None], top: float) -> list[ChartLin
     placed = [(place, value) for place, value in enumerate(values) if value is not None]
     found = []
     for _, group in groupby(enumerate(placed), key=lambda item: item[1][0] - item[0]):
-        joined = [(float(place), value) for _, (place, value) in group]
-        if len(joined) == 1:  # A line of this length makes an isolated point visible.
-            joined = [(joined[0][0] - 0.3, joined[0][1]), (joined[0][0] + 0.3, joined[0][1])]
+        joined = [(place, value) for _, (place, value) in group]
+        is_dot = len(joined) == 1
         points = [
             f"{_text((place + 0.5) * step)},{_text(HEIGHT - min(value / top, 1.0) * HEIGHT)}"
-            for place, value in joined
+            for place, value in joined * (2 if is_dot else 1)
         ]
-        found.append(ChartLine(tone, " ".join(points)))
+        found.append(ChartLine(tone, " ".join(points), is_dot))
     return found
 
 

@@ -37,9 +37,10 @@ def who_column(description: str = "user") -> Column:
     return _column(description, "principal", shown)
 
 
-def time_column(description: str, field: str, *, sortable: bool = True) -> Column:
-    """Return a column for a time: relative in lists, exact in forms."""
-    return _column(description, field if sortable else None, lambda row: relative(getattr(row, field)))
+def time_column(description: str, field: str, *, sortable: bool = True, empty: str = "never") -> Column:
+    """Return a column for a time: relative in lists, exact in forms, ``empty`` without one."""
+    order = field if sortable else None
+    return _column(description, order, lambda row: relative(getattr(row, field), empty))
 
 
 def json_column(description: str, field: str) -> Column:

@@ -161,7 +161,7 @@ class ClientAdmin(IssuedAdmin[Client]):
     list_display_links = ("shown_name",)
     list_filter = (("registration_source", KindFilter),)
     search_fields = ("name", "client_id", "redirect_uris")
-    search_help_text = "Name, client id or address."
+    search_help_text = "Name, client id or address"
     change_form_template = "mcp_admin/oauth_client_form.html"
     entered_fields = ("name", "who", "token_auth_method", "redirect_uris")
     machine_fields = ("scopes", "jwks", "jwks_uri")
@@ -317,7 +317,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     list_display = ("shown_client", "person", "scopes", "created", "last_used", "state")
     list_display_links = ("shown_client",)
     search_fields = ("client__name", "client__client_id", login_name("user"))
-    search_help_text = "Client or user."
+    search_help_text = "Client or user"
     list_select_related = ("client", "user")
     actions = ("end_connections",)
     change_form_template = "mcp_admin/revocable_form.html"

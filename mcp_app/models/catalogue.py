@@ -161,7 +161,9 @@ class Tool(EntryRow):
     fixed_arguments = models.JSONField(default=dict, blank=True)
     # Null in rows that processes of the previous version insert.
     request = models.JSONField(
-        null=True, blank=True, help_text="The HTTP request, and how its response becomes the result."
+        null=True,
+        blank=True,
+        help_text="The HTTP request or the tool of an upstream server that a call uses.",
     )
 
     class Meta(EntryRow.Meta):

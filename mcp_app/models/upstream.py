@@ -49,7 +49,7 @@ class Upstream(EditedRow):
     prefix = models.CharField(
         max_length=31,
         validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*\Z", "Use letters, digits, - and _.")],
-        help_text="Put in front of the names of its tools, such as crm for crm_search.",
+        help_text="The names of its tools begin with it: crm gives crm_search.",
     )
     credential = models.CharField(max_length=64, blank=True, help_text="Sent with every request.")
     user_connections = models.BooleanField(

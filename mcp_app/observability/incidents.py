@@ -135,7 +135,7 @@ class StoredException(NamedTuple):
         lines = [f"{self.exception}: {message}" if message else self.exception, ""]
         for frame in self.frames:
             if frame.omitted:
-                lines.append(f"  … {frame.omitted} frames omitted")
+                lines.append(f"  … {frame.omitted} frame{'s' if frame.omitted > 1 else ''} omitted")
             lines.append(f"{OWN if frame.own else ' '} {frame.where}")
         return "\n".join(lines).rstrip()
 

@@ -33,6 +33,7 @@ SKIN: Final = (
     "unfold/js/chart/chart.js",
     "mcpsite/icons.js",
     "mcpsite/focus.js",
+    "mcpsite/badge.js",
     "unfold/js/app.js",
     "unfold/js/simplebar/simplebar.js",
     *(f"unfold/js/alpine/alpine{name}.js" for name in (".anchor", ".persist", ".sort", ".resize", "")),
@@ -77,9 +78,11 @@ def digest(name: str) -> str:
 
 
 def are_current() -> bool:
-    """Return True if the bundles exist and all their sources are unchanged."""
+    """Return True if the bundles exist, have all their sources, and no source was changed."""
     try:
         recorded = json.loads((FOLDER / RECORD).read_text())
     except (OSError, ValueError):
+        return False
+    if any(name not in recorded for bundle in BUNDLES for name in bundle.sources):
         return False
     return all(digest(name) == known for name, known in recorded.items())

@@ -161,6 +161,27 @@ def test_pending_call_is_approved_and_answered(
     assert visitor.trouble == []
 
 
+def test_badge_of_the_sidebar_follows_the_waiting_calls_without_a_reload(
+    server: LiveServer, open_page: Visit
+) -> None:
+    visitor = open_page()
+    page = visitor.goto("/zone/")
+    badge = page.locator("[data-badge]")
+    expect(badge).to_be_hidden()
+
+    def followed(number: str) -> bool:
+        with page.expect_response(f"**{QUEUE}live/"):
+            # As when the user returns to the tab.
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        return (badge.text_content(), badge.is_visible()) == (number, number != "0")
+
+    Asking(server.ports[1])
+    eventually(lambda: followed("1"), what="the number of a waiting call")
+    server.shell(END_WAITING)
+    eventually(lambda: followed("0"), what="the end of the badge")
+    assert visitor.trouble == []
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_refusal_requires_a_reason_that_the_client_receives(
     scheme: str, width: int, server: LiveServer, open_page: Visit

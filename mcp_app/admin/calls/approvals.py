@@ -26,6 +26,7 @@ from mcp_app.admin.calls.approval import (
     decision_of,
     time_left,
     waited_for_approval,
+    waiting_count,
 )
 from mcp_app.admin.calls.argument_search import HELP, OLDEST_FIRST, telling
 from mcp_app.admin.calls.callers import STORED_CLIENT, client_of
@@ -282,12 +283,15 @@ class ApprovalAdmin(DecidingAdmin):
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def live_view(self, request: HttpRequest) -> HttpResponse:
-        """Return the ids of the waiting calls as JSON. The queue's page polls this address."""
+        """Return the ids of the first waiting calls, and the number of all, as JSON.
+
+        The queue's page and the badge of the sidebar poll this address.
+        """
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         if not self.has_view_permission(request):
             raise PermissionMissing("mcp_app.view_call")
-        return JsonResponse({"waiting": _waiting_ids()})
+        return JsonResponse({"waiting": _waiting_ids(), "number": waiting_count()})
 
     def row_page(self, request: HttpRequest, call: Approval) -> HttpResponse:
         """Redirect to the page of the call."""

@@ -43,7 +43,7 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
     list_display = ("name", "title_shown", "state_shown", "operations", "tools", "fetched")
     list_display_links = ("name",)
     search_fields = ("name", "title", "url")
-    search_help_text = "Name, title or URL."
+    search_help_text = "Name, title or URL"
     actions = None
 
     def has_import_permission(self, request: HttpRequest) -> bool:

@@ -72,7 +72,7 @@ class NewDocumentForm(FileForm):
         validators=ApiDocument._meta.get_field("prefix").validators,
         label="Prefix",
         widget=forms.TextInput({"class": "mcp-input", "placeholder": "github"}),
-        help_text="Put in front of the names of its tools, such as github for github_repos_get.",
+        help_text="The names of its tools begin with it: github gives github_repos_get.",
     )
     field_order = ("url", "file", "text", "tool_prefix")
 

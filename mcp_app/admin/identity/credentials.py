@@ -191,7 +191,7 @@ class CredentialAdmin(ModelAdmin[Credential]):
     list_display_links = ("key",)
     list_filter = ("kind",)
     search_fields = ("name",)
-    search_help_text = "Name."
+    search_help_text = "Name"
     change_form_template = "mcp_admin/credential_form.html"
     add_form_template = "mcp_admin/credential_form.html"
     facts = ("shown_kind", "used_by", "last_used", "shown_state", "rotated", "updated")

@@ -38,7 +38,7 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
     list_display_links = ("subject_shown",)
     list_select_related = ("user",)
     list_filter = ("issuer",)
-    search_help_text = "User, subject or issuer."
+    search_help_text = "User, subject or issuer"
     fields = list_display
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:

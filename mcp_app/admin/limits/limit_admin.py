@@ -11,7 +11,6 @@ from django.forms import Media
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
@@ -44,6 +43,13 @@ def state_of(row: LimitRule) -> str:
     return "only counts" if row.mode == LimitRule.Mode.OBSERVE else "enforced"
 
 
+def shown_state(row: LimitRule, problem: str) -> SafeString:
+    """Return the state of a limit as a badge. ``problem`` is the reason why it limits no call, or ""."""
+    if row.enabled and problem:
+        return badge("no effect", "warn")
+    return badge(state_of(row), TONES[state_of(row)])
+
+
 @admin.register(LimitRule)
 class LimitAdmin(RowPageAdmin[LimitRule]):
     """Admin pages of limits."""
@@ -60,7 +66,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         "group__name",
         "what_value",
     )
-    search_help_text = "Name, caller or tool."
+    search_help_text = "Name, caller or tool"
     actions = None
 
     @admin.display(description="callers", ordering="who")
@@ -81,9 +87,8 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
 
     @admin.display(description="status")
     def state(self, row: LimitRule) -> SafeString:
-        """Return the state of a limit as a badge, with a second one if it limits no call."""
-        shown = badge(state_of(row), TONES[state_of(row)])
-        return format_html("{} {}", shown, badge("no effect", "warn") if vars(row).get("problem") else "")
+        """Return the state of a limit as a badge."""
+        return shown_state(row, vars(row).get("problem", ""))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Attach the words for callers, and the reasons why limits have no effect, found together."""
@@ -174,6 +179,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         """Show what is used of a limit, and the other limits that hold for its calls."""
         rule = current.rule_of(row)
         current.load_if_old()
+        problem = without_effect([row]).get(row.pk, "")
         context = {
             **self.object_context(request, f"Limit {marked(row)}", row),
             "row": row,
@@ -181,10 +187,10 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             "exempt": exempt_text(row),
             "what": limit_words.tools(row),
             "amounts": amounts_text(row),
-            "state": badge(state_of(row), TONES[state_of(row)]),
+            "state": shown_state(row, problem),
             **self._row_context(request, row),
             "holding": tables.holding(rule, current.holder.rules.rules),
-            "problem": without_effect([row]).get(row.pk, ""),
+            "problem": problem,
             "may_change": request.user.has_perms(CHANGE),
             "may_remove": self.has_remove_permission(request),
             "addresses": {name: self.page_url(name, row) for name in VIEWS},

@@ -58,7 +58,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
     list_display = ("slug", "title_shown", "who", "entries", "tokens", "status", "updated")
     list_display_links = ("slug",)
     search_fields = ("slug", "title")
-    search_help_text = "Slug or title."
+    search_help_text = "Slug or title"
     actions = None
 
     title_shown = text_column("title", "title", ordering="title", empty="-")

@@ -34,7 +34,7 @@ class UserConnectionAdmin(ReadOnlyAdmin[UserConnection]):
     list_filter = ("upstream",)
     list_select_related = ("upstream", "client", "user")
     search_fields = ("upstream__name", login_name("user"))
-    search_help_text = "Server or user."
+    search_help_text = "Server or user"
     actions = ("end_connections",)
     change_form_template = "mcp_admin/revocable_form.html"
     fields = (
@@ -92,7 +92,7 @@ class UserConnectionAdmin(ReadOnlyAdmin[UserConnection]):
     more_scopes = text_column("permissions to add", "needed", empty="none")
     connected = time_column("connected", "connected_at")
     renewed = time_column("renewed", "renewed_at", sortable=False)
-    expires = time_column("token expires", "expires_at", sortable=False)
+    expires = time_column("token expires", "expires_at", sortable=False, empty="unknown")
     last_used = time_column("last used", "last_used_at")
 
     @admin.display(description="user", ordering=login_name("user"))

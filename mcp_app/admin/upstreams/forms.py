@@ -65,7 +65,7 @@ class UpstreamForm(forms.Form):
         required=False,
         max_length=31,
         widget=forms.TextInput(_TEXT),
-        help_text=f"{_help('prefix')} Empty: its name.",
+        help_text=f"{_help('prefix')} Empty: the name of the server.",
     )
     credential = forms.ChoiceField(required=False, widget=Select(), help_text=_help("credential"))
     user_connections = forms.BooleanField(
@@ -101,6 +101,8 @@ class UpstreamForm(forms.Form):
 
     def __init__(self, request: HttpRequest, row: Upstream | None = None) -> None:
         initial = {} if row is None else {_FORM.get(name, name): getattr(row, name) for name in FIELDS}
+        if row is not None:
+            initial["timeout_seconds"] = f"{row.timeout_seconds:g}"
         super().__init__(request.POST if request.method == "POST" else None, initial=initial)
         self._row, self._actor = row, request.user
         if row is not None:

@@ -56,6 +56,7 @@ def context_of(row: Upstream) -> dict[str, Any]:
         "row": row,
         "listed": [*gone, *shown],
         "number": len(items),
+        "is_selectable": any(each["state"] == "new" for each in shown),
         "not_shown": max(0, len(items) - MOST_SHOWN),
         "entries": entries,
         "waiting": len(drafts) + len(changes),

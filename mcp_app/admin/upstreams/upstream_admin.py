@@ -41,7 +41,7 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
     list_display = ("name", "title_shown", "health", "entries", "address", "listed_shown")
     list_display_links = ("name",)
     search_fields = ("name", "title", "url", "command")
-    search_help_text = "Name, title, URL or command."
+    search_help_text = "Name, title, URL or command"
     actions = None
 
     title_shown = text_column("title", "title", ordering="title", empty="-")

@@ -120,7 +120,7 @@ class NewDocumentInput(FileInput):
         help_text="The name of the document. The default is the prefix or the title.",
     )
     prefix = serializers.CharField(
-        required=False, max_length=31, help_text="Put in front of the names of its tools."
+        required=False, max_length=31, help_text="The names of its tools begin with it."
     )
 
 

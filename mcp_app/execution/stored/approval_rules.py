@@ -24,9 +24,7 @@ from mcp_app.models import ApiKey, Call, CatalogueChange, Session, Tool
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.principal_key import actor_of
 
-UNKNOWN_CALLER: Final = (
-    "It is not known which user made this call, so no other user can be the second pair of eyes."
-)
+UNKNOWN_CALLER: Final = "The user who made this call is unknown, so no other user can approve it."
 # Long columns, needed only for the comparison of the work.
 LONG: Final = ("arguments", "answer", "meta", "session_fields")
 
@@ -110,7 +108,7 @@ class ApprovalRules:
         if call.user_id is None:
             return UNKNOWN_CALLER
         if getattr(actor, "pk", None) is None:
-            return "Only a user can be the second pair of eyes."
+            return "Only another user can approve this call."
         part = self._part_of(call, actor)
         return f"{part}: another user has to approve it." if part else ""
 

@@ -19,6 +19,7 @@ from django.test import Client, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from mcp_app.admin import charts
 from mcp_app.admin import dashboard as module
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, ORPHANED, QUIET, Dashboard
@@ -226,6 +227,18 @@ class Markup(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize(
+    ("values", "lines"),
+    [
+        ([5.0], [("500,50 500,50", True)]),
+        ([None, 10.0, None, 0.0], [("375,0 375,0", True), ("875,100 875,100", True)]),
+        ([0.0, 10.0, None, None], [("125,100 375,0", False)]),
+    ],
+)
+def test_isolated_point_of_a_line_is_a_dot(values: list[float | None], lines: list[tuple[str, bool]]) -> None:
+    assert [(each.points, each.is_dot) for each in charts.line("info", values, 10.0)] == lines
 
 
 def test_charts_have_title_description_and_table_without_scripts(root: Client, seeded: Seed) -> None:

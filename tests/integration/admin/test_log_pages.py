@@ -378,7 +378,7 @@ def test_message_page_links_client_tool_call_and_bench(root: Client, viewer: Cli
     text = root.get(address).content.decode()
     links = {
         page("session", "change", seeded.session.pk): f"{seeded.session.client_name}</bdi>",
-        f"{page('call', 'changelist')}?q={seeded.session.pk}": "its background calls",
+        f"{page('call', 'changelist')}?q={seeded.session.pk}": "Background calls",
         f"{page('tool', 'try', tool)}?message={message.pk}": "Replay",
         page("call", "change", background.pk): "View call",
         page("tool", "change", tool): "View tool",

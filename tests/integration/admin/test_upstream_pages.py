@@ -89,6 +89,19 @@ def test_server_is_added_and_its_tools_are_published(admin_client: Client, site:
     assert "CRM" in listed
 
 
+def test_button_for_drafts_is_shown_while_an_item_can_be_selected(
+    admin_client: Client, crm: Upstream
+) -> None:
+    def button() -> bool:
+        return "mcp-save-drafts" in admin_client.get(url("change", crm)).content.decode()
+
+    assert button()
+    listed = tools_page.context_of(crm)["listed"]
+    admin_client.post(url("select", crm), {"tools": [each["key"] for each in listed]})
+    assert set(states(crm).values()) == {"draft"}
+    assert not button()
+
+
 def test_server_that_cannot_be_reached_is_kept_with_the_reason(admin_client: Client) -> None:
     given = {**FORM, "name": "off", "url": "http://127.0.0.1:9/mcp"}
     added = admin_client.post(reverse(ADD), given, follow=True)

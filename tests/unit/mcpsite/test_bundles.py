@@ -70,7 +70,9 @@ def test_response_of_another_type_is_unchanged() -> None:
     assert rewritten(SKINNED, "text/plain") == SKINNED
 
 
-@pytest.mark.parametrize("recorded", ["none", "not JSON", "other hash", "missing source", "current"])
+@pytest.mark.parametrize(
+    "recorded", ["none", "not JSON", "other hash", "missing source", "new source", "current"]
+)
 def test_bundles_are_used_only_with_their_recorded_sources(
     recorded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,9 +81,11 @@ def test_bundles_are_used_only_with_their_recorded_sources(
         "not JSON": "{",
         "other hash": json.dumps({name: "0" * 64}),
         "missing source": json.dumps({name: bundles.digest(name), "mcp_app/gone.js": "0" * 64}),
+        "new source": json.dumps({"mcp_app/admin.js": bundles.digest("mcp_app/admin.js")}),
         "current": json.dumps({name: bundles.digest(name)}),
     }
     if recorded in texts:
         (tmp_path / bundles.RECORD).write_text(texts[recorded])
     monkeypatch.setattr(bundles, "FOLDER", tmp_path)
+    monkeypatch.setattr(bundles, "BUNDLES", (bundles.Bundle("mcpsite/own.js", name, (name,)),))
     assert bundles.are_current() is (recorded == "current")
