@@ -163,7 +163,7 @@ class Tool(EntryRow):
     request = models.JSONField(
         null=True,
         blank=True,
-        help_text="The HTTP request or the tool of an upstream server that a call uses.",
+        help_text="The HTTP request, or the tool of an upstream server, of a call.",
     )
 
     class Meta(EntryRow.Meta):

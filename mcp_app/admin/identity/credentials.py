@@ -297,5 +297,5 @@ class CredentialAdmin(ModelAdmin[Credential]):
         if not row.last_error:
             return badge("active", "good")
         return format_html(
-            "{} {} {}", badge("failed", "bad"), visible(row.last_error), moment(row.last_error_at)
+            "<div>{} {} {}</div>", badge("failed", "bad"), visible(row.last_error), moment(row.last_error_at)
         )

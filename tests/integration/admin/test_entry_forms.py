@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.test import Client
 
+from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.entries.form_tabs import TABS
 from mcp_app.models import Prompt, Resource, StoredSource, Tool
 from tests.integration.admin.addresses import page
@@ -63,6 +65,30 @@ def test_form_shows_a_schema_once(root: Client, seeded: Seed) -> None:
         input_schema={"type": "object", "title": "UniqueSchemaTitle"},
     )
     assert root.get(page("tool", "change", seeded.echo.pk)).content.decode().count("UniqueSchemaTitle") == 1
+
+
+@pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own admin names its forms")
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("/admin/auth/group/add/", "Add group"),
+        ("/admin/mcp_app/apikey/add/", "Add API key"),
+        ("/admin/mcp_app/credential/add/", "Add credential"),
+        ("/admin/mcp_oauth/client/add/", "Add OAuth client"),
+    ],
+)
+def test_form_of_a_new_row_is_named_and_does_not_link_itself(
+    root: Client, seeded: Seed, address: str, name: str
+) -> None:
+    text = root.get(address).content.decode()
+    heading = text[text.index("<h1") : text.index("</h1>")]
+    assert f">{name}</span>" in heading
+    assert "addlink" not in text
+
+
+def test_hints_of_search_fields_end_without_a_full_stop() -> None:
+    hints = {name: str(each.search_help_text or "") for name, each in admin.site._registry.items()}
+    assert [name for name, hint in hints.items() if hint.endswith(".")] == []
 
 
 def test_new_tool_is_called_a_preset(root: Client, seeded: Seed) -> None:

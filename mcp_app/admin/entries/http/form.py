@@ -93,7 +93,7 @@ class HttpToolForm(forms.Form):
         "Body content",
         5,
         '{"note": "{note}", "source": "mcp"}',
-        help_text='"{note}" is replaced by the argument note. A body that is one {placeholder} is sent as it is.',
+        help_text='"{note}" is replaced by the argument note. A body of one {placeholder} is sent unchanged.',
     )
     content_type = _line(
         "Content type", "text/csv", max_length=100, help_text="Empty: the default for this body."
