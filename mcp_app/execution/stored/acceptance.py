@@ -84,5 +84,10 @@ def new_call(
         inputs=None if inputs is None else inputs.stored(),
         ticket=ticket,
         place=place,
-        caller_token=principal.caller_token if named(Tool, entry.source).uses_caller_token else "",
+        caller_token=principal.caller_token and _token_for(entry, principal),
     )
+
+
+def _token_for(entry: ToolEntry, principal: Principal) -> str:
+    """Return the sealed token of the caller, or "" for tools that never need it."""
+    return principal.caller_token if named(Tool, entry.source).uses_caller_token else ""

@@ -52,6 +52,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
     """Store a call. Return it and True, or the call that the request repeats and False (R7).
 
     Unless it waits for approval, it is stored as queued already, which saves a write: the job comes next.
+    If the answer of the repeated call was delivered meanwhile, no call is found, and the request id is free.
     """
     key, waits = request_key(new.request_id), new.approval_minutes is not None
     row = Call(
@@ -95,19 +96,14 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         "task_until": new.task_seconds,
     }
     step = 0.0 if waits else fair_order.step(new.user_id)
-    _store_token(row.id, new)
+    if new.caller_token:
+        caller_tokens.store(row.id, new.caller_token, new.principal)
     while True:
         try:
             return record(statements.insert(row, moments, step)), True
         except IntegrityError:
-            # If that call's answer was delivered meanwhile, the request id is free and no call is found.
             if present := find_request(new.session_id, new.request_id):
                 return present, False
-
-
-def _store_token(call_id: UUID, new: NewCall) -> None:
-    if new.caller_token:
-        caller_tokens.store(call_id, new.caller_token, new.principal)
 
 
 def find(call_id: UUID | str) -> CallRecord | None:
