@@ -29,7 +29,7 @@ _MAX_ISSUER: Final = 500
 
 
 class LoginRefused(Exception):
-    """A login that cannot go on. The text is for the user and contains no secret."""
+    """A login that cannot continue. The text is for the user and contains no secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ async def _resource(url: str, trusted: Collection[str]) -> Resource:
     challenge = await _challenge(url)
     target = target_of(url)
     path = target.path.partition("?")[0].rstrip("/")
-    named = challenge.get("resource_metadata", "")
-    places = [named] if named else []
+    stated = challenge.get("resource_metadata", "")
+    places = [stated] if stated else []
     places += [f"{target.origin}{_PROTECTED}{path}", f"{target.origin}{_PROTECTED}"]
     for place in dict.fromkeys(places):
         found = await _document(place, url, trusted)
@@ -89,11 +89,11 @@ async def _resource(url: str, trusted: Collection[str]) -> Resource:
 def _read_resource(found: Mapping[str, Any], url: str, asked: str) -> Resource:
     resource = found.get("resource")
     if not isinstance(resource, str) or len(resource) > 2_000 or not covers(resource, url):
-        raise LoginRefused("The server describes the login of another address.")
+        raise LoginRefused("The description of the server's login (RFC 9728) is for another address.")
     named = [each for each in _texts(found.get("authorization_servers")) if len(each) <= _MAX_ISSUER]
     issuers = [each for each in named if not objection_to(each)]
     if not issuers:
-        raise LoginRefused("The server names no authorization server that can be used.")
+        raise LoginRefused("The server names no authorization server with a usable address.")
     scopes = scopes_in(asked) or scopes_in(" ".join(_texts(found.get("scopes_supported"))))
     return Resource(resource, tuple(issuers[:MAX_SERVERS]), scopes)
 

@@ -38,15 +38,17 @@ LEASE_SECONDS: Final = 45.0
 MAX_PARAMETER: Final = 4_096
 OFFLINE: Final = "offline_access"
 UNKNOWN: Final = "This login has expired, is already complete, or began in another browser. Connect again."
-MIXED_UP: Final = "The response is from another authorization server than the one of this login."
+MIXED_UP: Final = (
+    "The response is not from the authorization server of this login. No code was sent. Connect again."
+)
 _SEALED_FOR: Final = "user-connection-login"
 
 log = logging.getLogger("mcp.upstream")
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A login that has begun: the address of the authorization server for the browser."""
+class AuthorizationRequest:
+    """The request of a new login: its address for the browser, the issuer, and the scopes."""
 
     url: str
     issuer: str
@@ -65,8 +67,8 @@ class _Pending:
     until: float
 
 
-def begin(*, upstream: Upstream, user: Any, session: Any, host: str = "") -> Begun:
-    """Begin a login, and store its state in the session. Raise LoginRefused.
+def begin(*, upstream: Upstream, user: Any, session: Any, host: str = "") -> AuthorizationRequest:
+    """Prepare a login, store its state in the session, and return its request. Raise LoginRefused.
 
     A user begins one login at a time, because each waits for other servers.
     """
@@ -74,12 +76,12 @@ def begin(*, upstream: Upstream, user: Any, session: Any, host: str = "") -> Beg
     if not shared_values.acquire(lock, holder, LEASE_SECONDS):
         raise LoginRefused("Another login of yours is being prepared. Try again in a moment.")
     try:
-        return _begun(upstream, user, session, host)
+        return _prepared(upstream, user, session, host)
     finally:
         shared_values.release(lock, holder)
 
 
-def _begun(upstream: Upstream, user: Any, session: Any, host: str) -> Begun:
+def _prepared(upstream: Upstream, user: Any, session: Any, host: str) -> AuthorizationRequest:
     addresses = addresses_of(upstream.pk, host)
     entered = _entered(upstream)
     trusted = entered.origins if entered is not None else []
@@ -108,7 +110,9 @@ def _begun(upstream: Upstream, user: Any, session: Any, host: str) -> Begun:
         "resource": resource.resource,
         **({"scope": " ".join(scopes)} if scopes else {}),
     }
-    return Begun(_with_query(authority.authorization_endpoint, asked), authority.issuer, scopes)
+    return AuthorizationRequest(
+        _with_query(authority.authorization_endpoint, asked), authority.issuer, scopes
+    )
 
 
 def _all_scopes(
@@ -215,7 +219,7 @@ def _taken(session: Any, state: str) -> _Pending | None:
 def _refusal(error: str) -> str:
     if error == "access_denied":
         return "The login was cancelled."
-    return "The authorization server refused the login."
+    return "The authorization server refused the login. Connect again, or ask its operator."
 
 
 def _with_query(url: str, asked: Mapping[str, str]) -> str:

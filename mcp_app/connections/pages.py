@@ -47,7 +47,7 @@ def login_address() -> str:
 
 
 def for_users(view: View) -> View:
-    """Wrap a view to send users to the login page first."""
+    """Wrap a view to redirect visitors without a login to the login page."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -68,10 +68,10 @@ def own(request: HttpRequest) -> HttpResponse:
 @for_users
 @require_POST
 def connect(request: HttpRequest, pk: int) -> HttpResponse:
-    """Begin a login, and show the way to the authorization server."""
+    """Begin a login, and show a page with the link to the authorization server."""
     upstream = _server(request, pk)
     try:
-        begun = login.begin(
+        asked = login.begin(
             upstream=upstream, user=request.user, session=request.session, host=request.get_host()
         )
     except LoginRefused as refused:
@@ -79,9 +79,9 @@ def connect(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "upstream": upstream,
         "origin": _origin(upstream),
-        "url": begun.url,
-        "target": urlsplit(begun.url).netloc,
-        "scopes": begun.scopes,
+        "url": asked.url,
+        "target": urlsplit(asked.url).netloc,
+        "scopes": asked.scopes,
     }
     return _page(request, "mcp_connections/leave.html", context)
 

@@ -165,7 +165,9 @@ async def _registered(upstream: Upstream, authority: Authority, addresses: Addre
     if (found := await stored()) is not None:
         return found
     if not await asyncio.to_thread(shared_values.acquire, lock, holder, 2 * SECONDS):
-        raise LoginRefused("This server is being registered now. Try again in a moment.")
+        raise LoginRefused(
+            "The registration at the authorization server is in progress. Try again in a moment."
+        )
     try:
         if (found := await stored()) is not None:
             return found
@@ -193,9 +195,13 @@ async def _register(upstream: Upstream, authority: Authority, addresses: Address
     method = found.get("token_endpoint_auth_method") or wanted
     is_valid = isinstance(client_id, str) and 0 < len(client_id) <= _MAX_ID and client_id.isprintable()
     if not is_valid or not isinstance(secret, str) or method not in _METHODS:
-        raise LoginRefused("The authorization server registered this client in an unknown way.")
+        raise LoginRefused(
+            "The authorization server answered the registration with a client that cannot be used."
+        )
     if method != "none" and not secret:
-        raise LoginRefused("The authorization server registered this client without a secret.")
+        raise LoginRefused(
+            "The authorization server registered this client without the secret that it requires."
+        )
     return _client(
         upstream, authority, addresses, Origin.REGISTERED, str(client_id), str(method),
         sealed=sealed_secret(secret) if method != "none" else "",

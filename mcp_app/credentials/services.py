@@ -165,6 +165,15 @@ def delete_credential(*, credential: Credential, actor: Any) -> None:
     _opened.pop(credential.name, None)
 
 
+def is_readable(row: Credential) -> bool:
+    """Return True if this process can decrypt the secret of a credential."""
+    try:
+        key_ring(conf.get(), _SEALED_FOR).open(row.sealed)
+    except Unsealed:
+        return False
+    return True
+
+
 def tools_with(name: str) -> QuerySet[Tool]:
     """Return the tools that use a credential."""
     return Tool.objects.filter(request__credential=name)

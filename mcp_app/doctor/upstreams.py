@@ -1,4 +1,4 @@
-"""Checks of upstream servers: the outcome of the last request to each, and the bridge to those over stdio."""
+"""Checks of upstream servers: the last request to each, the bridge to those over stdio, accounts of users."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Final
 from asgiref.sync import async_to_sync
 
 from mcp_app import conf
+from mcp_app.auth.own_addresses import names_provider
 from mcp_app.doctor.finding import Finding, error, ok, warning
 from mcp_app.doctor.installation import Installation
-from mcp_app.models import Upstream
+from mcp_app.models import Upstream, UserConnection
 from mcp_app.protocol.client.faults import UpstreamFault
 from mcp_app.upstreams import bridge, health
+from mcp_app.upstreams.accounts.use import is_readable
 
 CHECK: Final = "upstreams.available"
 BRIDGE: Final = "upstreams.bridge"
+ACCOUNTS: Final = "upstreams.accounts"
 MOST: Final = 100
 REMEDY: Final = "Check the server, its URL and its credential, then read its lists again in the admin."
 
@@ -55,4 +58,24 @@ def bridged(_: Installation) -> Iterator[Finding]:
         yield ok(BRIDGE, f"the bridge serves {len(found)} command{'s' * (len(found) != 1)}")
 
 
-CHECKS = (available, bridged)
+def with_accounts(_: Installation) -> Iterator[Finding]:
+    """Report token exchanges without logins, and the newest connections whose tokens cannot be decrypted."""
+    exchanging = (
+        Upstream.objects.filter(enabled=True).exclude(token_exchange="").values_list("name", flat=True)
+    )
+    names = [] if names_provider() else list(exchanging[:MOST])
+    for name in names:
+        text = f"the server {name} exchanges tokens of an identity provider, but no caller has one"
+        yield warning(ACCOUNTS, text, "Set MCP_AUTH=external, or use user connections.")
+    stored = UserConnection.objects.exclude(sealed="").select_related("client").order_by("-connected_at")
+    rows = list(stored[:MOST])
+    lost = sum(not is_readable(row) for row in rows)
+    if lost:
+        text = f"the tokens of {lost} of {len(rows)} user connections cannot be decrypted"
+        remedy = "Put the former key behind the new one in STATE_KEYS, or let the users connect again."
+        yield error(ACCOUNTS, text, remedy)
+    elif rows and not names:
+        yield ok(ACCOUNTS, f"the tokens of {len(rows)} user connection{'s' * (len(rows) != 1)} can be read")
+
+
+CHECKS = (available, bridged, with_accounts)

@@ -17,7 +17,13 @@ from mcp_app.admin.base import ModelAdmin, ModelForm, Select, Textarea
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.markup import badge, moment
 from mcp_app.credentials.kinds import PARTS, PLACES
-from mcp_app.credentials.services import delete_credential, save_credential, tools_with, upstreams_with
+from mcp_app.credentials.services import (
+    delete_credential,
+    is_readable,
+    save_credential,
+    tools_with,
+    upstreams_with,
+)
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import Credential
 
@@ -42,6 +48,7 @@ _ENTERED: dict[str, tuple[str, str, type[forms.Widget]]] = {
     "client_secret": ("Client secret", "", forms.PasswordInput),
 }
 _KEPT = "Stored encrypted and never shown. Leave it empty to keep the stored secret."
+_KEY_LOST = "The secret cannot be decrypted, because the key has changed. Enter it again."
 _NEW = "Stored encrypted and never shown again."
 USED_SHOWN = 20
 
@@ -291,9 +298,11 @@ class CredentialAdmin(ModelAdmin[Credential]):
 
     @admin.display(description="status")
     def shown_state(self, row: Credential) -> SafeString:
-        """Return the state: active, expired, or the last error with its time."""
+        """Return the state: active, expired, without its key, or the last error with its time."""
         if row.is_expired:
             return badge("expired", "bad")
+        if not is_readable(row):
+            return format_html("{} {}", badge("needs attention", "bad"), _KEY_LOST)
         if not row.last_error:
             return badge("active", "good")
         return format_html(

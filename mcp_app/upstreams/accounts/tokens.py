@@ -34,7 +34,7 @@ MAX_SCOPE: Final = 2_000
 
 
 class TokensFailed(Exception):
-    """A token request without tokens. The text contains no secret.
+    """A failed request for tokens. The text contains no secret.
 
     If ``is_final`` is True, the user has to connect again. ``error`` is the code of the token endpoint.
     """
@@ -61,8 +61,13 @@ class Tokens:
 
 def sealed(tokens: Tokens, row: UserConnection) -> str:
     """Encrypt tokens for one connection: its user, server, resource and issuer."""
-    told = {"for": _binding(row), "access": tokens.access, "refresh": tokens.refresh}
-    return key_ring(conf.get(), _SEALED_FOR).seal(orjson.dumps({**told, "expires": tokens.expires_at}))
+    payload = {
+        "for": _binding(row),
+        "access": tokens.access,
+        "refresh": tokens.refresh,
+        "expires": tokens.expires_at,
+    }
+    return key_ring(conf.get(), _SEALED_FOR).seal(orjson.dumps(payload))
 
 
 def opened(row: UserConnection) -> Tokens | None:
@@ -70,10 +75,10 @@ def opened(row: UserConnection) -> Tokens | None:
 
     Raise Unsealed if this process does not have their key.
     """
-    told = orjson.loads(key_ring(conf.get(), _SEALED_FOR).open(row.sealed))
-    if told["for"] != _binding(row):
+    payload = orjson.loads(key_ring(conf.get(), _SEALED_FOR).open(row.sealed))
+    if payload["for"] != _binding(row):
         return None
-    return Tokens(told["access"], told["refresh"], told["expires"], row.scope)
+    return Tokens(payload["access"], payload["refresh"], payload["expires"], row.scope)
 
 
 def sealed_secret(secret: str) -> str:

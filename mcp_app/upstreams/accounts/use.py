@@ -36,7 +36,7 @@ LEASE_SECONDS: Final = SECONDS + 2.0
 _POLL_SECONDS: Final = 0.1
 _MAX_KEPT: Final = 10_000
 _UNREADABLE: Final = "The stored tokens cannot be read. Connect again."
-_ELSEWHERE: Final = "The connection belongs to another address of the server."
+_ELSEWHERE: Final = "The connection belongs to another address of the server. Connect again."
 _KEY_LOST: Final = (
     "This installation cannot decrypt the stored tokens, because its key has changed. Connect again, or ask "
     "an administrator to restore the former key (STATE_KEYS or SECRET_KEY)."
@@ -132,7 +132,7 @@ async def record_need(server: int, account: Account, scopes: tuple[str, ...]) ->
 
 
 def drop(server: int, user: Any) -> None:
-    """Forget what this process keeps of an account."""
+    """Remove an account from the cache of this process."""
     _opened.pop((server, str(user)), None)
 
 
@@ -145,10 +145,16 @@ def problem_of(row: UserConnection) -> str:
     """Return the reason why a stored connection needs attention, with the remedy, or ""."""
     if problem := _stored_problem(row):
         return problem
+    return "" if is_readable(row) else _KEY_LOST
+
+
+def is_readable(row: UserConnection) -> bool:
+    """Return True if this process can decrypt the tokens of a connection, and the secret that renews them."""
     try:
-        return "" if requests.opened(row) is not None else _UNREADABLE
+        tokens = requests.opened(row)
     except Unsealed:
-        return _KEY_LOST
+        return False
+    return tokens is not None and (not tokens.refresh or requests.registered_secret(row.client) is not None)
 
 
 def store(row: UserConnection, tokens: Tokens) -> None:

@@ -129,6 +129,32 @@ def test_page_does_not_contain_the_secret_and_saving_keeps_it(root: Browser, sho
 
 
 @pytest.mark.requirement("INT-07")
+def test_page_names_a_lost_key_and_the_remedy(root: Browser, shop: Credential, settings: Any) -> None:
+    listed = reverse("admin:mcp_app_credential_changelist")
+    assert "Enter it again" not in root.get(listed).content.decode()
+    settings.MCP = {**settings.MCP, "STATE_KEYS": ("another-key-of-this-installation-" * 2,)}
+    for page in (listed, change(shop)):
+        text = root.get(page).content.decode()
+        assert "needs attention" in text
+        assert "the key has changed. Enter it again" in text
+
+
+def test_form_of_a_token_exchange_creates_a_credential(root: Browser) -> None:
+    given = {
+        "name": "sts",
+        "origins": ORIGIN,
+        "token_url": "https://login.example.com/token",
+        "client_id": "ours",
+        "client_secret": SECRET,
+        "audience": "crm",
+    }
+    page = root.get(f"{ADD}?kind=token_exchange").content.decode()
+    assert all(f'name="{field}"' in page for field in given)
+    assert root.post(f"{ADD}?kind=token_exchange", given).status_code == 302
+    row = Credential.objects.get()
+    assert (row.kind, row.audience, opened(row)["client_secret"]) == ("token_exchange", "crm", SECRET)
+
+
 def test_changed_server_demands_the_secret(root: Browser, shop: Credential) -> None:
     answer = root.post(change(shop), {"origins": "https://evil.example", "token": ""})
     assert list(answer.context["adminform"].form.errors) == ["token"]

@@ -21,6 +21,7 @@ from mcp_app.catalogue.sources.upstream.accounts import with_account
 from mcp_app.catalogue.upstreams import storing
 from mcp_app.credentials import services as credentials
 from mcp_app.credentials import tokens
+from mcp_app.doctor import upstreams as doctor_check
 from mcp_app.models import Credential, Upstream
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
@@ -303,6 +304,13 @@ def test_exchange_is_checked_when_the_server_is_saved(site: LoginServer, crm: Up
 def test_requests_of_tools_cannot_use_an_exchange(crm: Upstream, site: LoginServer) -> None:
     with pytest.raises(credentials.CredentialRefused, match="only upstream servers"):
         asyncio.run(credentials.secrets_for("sts", site.url))
+
+
+def test_doctor_reports_an_exchange_without_logins(crm: Upstream, settings: Any) -> None:
+    (found,) = doctor_check.with_accounts(None)
+    assert (found.level, "no caller has one" in found.text) == ("warning", True)
+    settings.MCP = {**settings.MCP, "AUTH": "external", "OAUTH_ISSUER": "https://login.example"}
+    assert [*doctor_check.with_accounts(None)] == []
 
 
 def test_command_adds_a_server_with_a_token_exchange(crm: Upstream, site: LoginServer) -> None:

@@ -21,6 +21,7 @@ from mcp_app.catalogue.upstreams import refreshing, storing
 from mcp_app.connections import login
 from mcp_app.credentials import services as credentials
 from mcp_app.database import clock
+from mcp_app.doctor import upstreams as doctor_check
 from mcp_app.models import AuditEvent, Upstream, UpstreamClient, UserConnection
 from mcp_app.protocol.client.challenges import parameters_of
 from mcp_app.protocol.client.faults import UpstreamFault
@@ -533,6 +534,8 @@ def assert_shown_as_unreadable(ada: Any, row: UserConnection) -> None:
     (answer,) = browser.get("/api/connections/").json()
     assert (shown["state"], answer["state"]) == ("attention", "attention")
     admin = browser.get(f"/admin/mcp_app/userconnection/{row.pk}/change/").content.decode()
+    (found,) = doctor_check.with_accounts(None)
+    assert "cannot be decrypted" in found.text
     for text in (shown["problem"], answer["problem"], admin):
         assert "its key has changed. Connect again" in text
     assert "needs attention" in browser.get("/admin/mcp_app/userconnection/").content.decode()
