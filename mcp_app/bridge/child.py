@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from mcp_app.bridge.error_output import ErrorOutput
+from mcp_app.bridge.guard import VARIABLE, kill_marked
 from mcp_app.bridge.guarding import Guard
 from mcp_app.upstream_commands import UpstreamCommand
 
@@ -45,8 +47,8 @@ class Child:
     ``ended_itself`` is False once the bridge stops it.
     """
 
-    def __init__(self, process: Process, guard: Guard, errors: ErrorOutput) -> None:
-        self._process, self._guard, self._errors = process, guard, errors
+    def __init__(self, process: Process, mark: str, guard: Guard, errors: ErrorOutput) -> None:
+        self._process, self._mark, self._guard, self._errors = process, mark, guard, errors
         self._writing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
@@ -58,18 +60,20 @@ class Child:
     @classmethod
     async def start(cls, command: UpstreamCommand, guard: Guard, errors: ErrorOutput) -> Child:
         """Start a process of a command. Raise CannotStart."""
+        mark = secrets.token_hex(16)
+        environment = {**command.environment(), VARIABLE: mark}
         limits = (str(os.getpid()), str(command.memory_mb), str(command.open_files))
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", _LAUNCHER, *limits, *command.command),
                 stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES,
-                cwd=command.cwd or "/", env=command.environment(), start_new_session=True,
+                cwd=command.cwd or "/", env=environment, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             name = error.filename if isinstance(error.filename, str) else command.command[0]
             raise CannotStart(f"{name}: {error.strerror}") from None
-        guard.add(process.pid)
-        return cls(process, guard, errors)
+        guard.add(process.pid, mark)
+        return cls(process, mark, guard, errors)
 
     def watch(self, on_line: OnLine, on_end: OnEnd) -> None:
         """Read the output in tasks. ``on_end`` is called with the reason once the process has ended."""
@@ -137,6 +141,8 @@ class Child:
         status = await self._status()
         # Its children end with it. One of them may still have its output open.
         self._signal(signal.SIGKILL)
+        # So do those that left its group.
+        await asyncio.to_thread(kill_marked, self._mark)
         self._guard.remove(self.pid)
         await asyncio.wait([reading], timeout=1.0)
         for task in self._tasks[:2]:

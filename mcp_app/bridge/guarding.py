@@ -15,17 +15,17 @@ class Guard:
     """The guard process, and the groups that it knows. A guard that was killed is replaced."""
 
     def __init__(self) -> None:
-        self._groups: set[int] = set()
+        self._groups: dict[int, str] = {}
         self._process = self._start()
 
-    def add(self, group: int) -> None:
-        """Register a process group before it is used."""
-        self._groups.add(group)
-        self._tell(f"+{group}\n")
+    def add(self, group: int, mark: str) -> None:
+        """Register a process group and its mark before it is used."""
+        self._groups[group] = mark
+        self._tell(f"+{group} {mark}\n")
 
     def remove(self, group: int) -> None:
         """Forget a process group that was killed."""
-        self._groups.discard(group)
+        self._groups.pop(group, None)
         self._tell(f"-{group}\n")
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class Guard:
         self._process.wait()
         self._process = self._start()
         with suppress(OSError):
-            self._input.write("".join(f"+{group}\n" for group in self._groups).encode())
+            self._input.write("".join(f"+{group} {mark}\n" for group, mark in self._groups.items()).encode())
             self._input.flush()
 
     def _start(self) -> subprocess.Popen[bytes]:

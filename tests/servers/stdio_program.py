@@ -107,6 +107,21 @@ def child(arguments: dict[str, Any]) -> str:
     return str(started.pid)
 
 
+def daemon(arguments: dict[str, Any]) -> str:
+    """Fork twice into another session, as daemons do, and return the id of the grandchild."""
+    reading, writing = os.pipe()
+    if (first := os.fork()) == 0:
+        os.setsid()
+        if (second := os.fork()) == 0:
+            for number in (0, 1, 2):
+                os.close(number)
+            time.sleep(1000)
+        os.write(writing, str(second).encode())
+        os._exit(0)
+    os.waitpid(first, 0)
+    return os.read(reading, 20).decode()
+
+
 def memory(arguments: dict[str, Any]) -> str:
     return str(len(b"x" * (1024 * 1024 * arguments["mb"])))
 
@@ -125,7 +140,7 @@ def secret(arguments: dict[str, Any]) -> str:
 
 FUNCTIONS: list[Callable[[dict[str, Any]], str | None]] = [
     counter, environment, pid, steps, form, log, log_later, changed, die, endless, flood, noise, stderr,
-    ignore_end, child, memory, forged, sleep, secret,
+    ignore_end, child, daemon, memory, forged, sleep, secret,
 ]  # fmt: skip
 TOOLS = {function.__name__: function for function in FUNCTIONS}
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mcp_app import conf
+from mcp_app.bridge.guard import VARIABLE
 from mcp_app.bridge.service import Bridge, SocketInUse, _listening
 from mcp_app.egress import Request, Secrets, exchange
 from mcp_app.egress.policy import Policy
@@ -324,7 +325,7 @@ async def test_process_inherits_listed_variables_only(bridge: Bridge) -> None:
     assert found["PLAIN"] == "plain-0123456789"
     assert found["PATH"]
     unexpected = {*found} - {*conf.upstream_commands.INHERITED, "API_TOKEN", "PLAIN"}
-    assert unexpected <= {"LC_CTYPE"}
+    assert unexpected <= {"LC_CTYPE", VARIABLE}
 
 
 async def test_secret_is_hidden_in_results_and_error_output(bridge: Bridge) -> None:

@@ -43,9 +43,9 @@ def running(tmp_path: Path, settings: Any) -> Iterator[subprocess.Popen[bytes]]:
 
 
 async def started() -> list[int]:
-    """Start a process and its child, which ignores the end of the input."""
+    """Start a process, a child that ignores the end of the input, and one that left for another session."""
     server = server_of("usual")
-    return [int(await call(server, name)) for name in ("pid", "child")]
+    return [int(await call(server, name)) for name in ("pid", "child", "daemon")]
 
 
 @pytest.mark.requirement("INT-75")
@@ -66,6 +66,25 @@ def test_stopped_bridge_ends_its_processes_and_its_socket(running: subprocess.Po
     assert running.wait(20) == 0
     assert not any(map(is_running, pids))
     assert not Path(conf.get().upstream_socket).exists()
+
+
+@pytest.mark.requirement("INT-75")
+@pytest.mark.parametrize("how", ["session", "crash"])
+def test_processes_end_with_their_session(running: subprocess.Popen[bytes], how: str) -> None:
+    async def run() -> None:
+        pids = await started()
+        assert len({os.getsid(pid) for pid in pids}) == 2
+        kept = [int(await call(server_of("usual"), name, key="other")) for name in ("pid", "daemon")]
+        if how == "session":
+            await end(server_of("usual"), Caller("one"))
+        else:
+            os.kill(pids[0], signal.SIGKILL)
+        async with asyncio.timeout(15):
+            while any(map(is_running, pids)):
+                await asyncio.sleep(0.02)
+        assert all(map(is_running, kept)), "the processes of another session go on"
+
+    asyncio.run(run())
 
 
 @pytest.mark.requirement("INT-75")
