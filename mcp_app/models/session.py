@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 import orjson
@@ -128,6 +129,11 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.method or self.kind} {self.request_id}".strip()
+
+    @property
+    def received_at(self) -> datetime | None:
+        """The time of a request, whose row has the time of its response. None in all other rows."""
+        return None if self.duration_ms is None else self.at - timedelta(milliseconds=self.duration_ms)
 
     @property
     def raised(self) -> StoredException | None:

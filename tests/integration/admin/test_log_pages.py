@@ -392,6 +392,16 @@ def test_message_page_links_client_tool_call_and_bench(root: Client, viewer: Cli
     assert [words for words in ("Replay", "View tool", "View call", "<dt>Client") if words in plain] == []
 
 
+def test_message_page_shows_when_the_request_was_received(root: Client, seeded: Seed) -> None:
+    at = datetime(2026, 11, 20, 12, 1, 30, tzinfo=UTC)
+    message = call(seeded.session, 900, at=at, duration_ms=61_250.0)
+    text = root.get(page("message", "change", message.pk)).content.decode()
+    shown = re.findall(r"<dt>(Request received|Response sent)</dt><dd><time [^>]*>([^<]*)</time>", text)
+    assert shown == [("Request received", "12:00:28.750"), ("Response sent", "12:01:30.000")]
+    event = call(seeded.session, 901, duration_ms=None)
+    assert "<dt>Response sent" not in root.get(page("message", "change", event.pk)).content.decode()
+
+
 def test_rare_filters_are_folded_and_recent_periods_are_links(root: Client, seeded: Seed) -> None:
     def shown(**asked: str) -> Any:
         return root.get(page("message", "changelist"), asked).context["timeline"]
