@@ -143,7 +143,14 @@ class Recording:
 
 @asynccontextmanager
 async def recorded(
-    request: Request, policy: Policy, own: Secrets, *, caller: str = "", socket: str = "", shown: str = ""
+    request: Request,
+    policy: Policy,
+    own: Secrets,
+    *,
+    caller: str = "",
+    socket: str = "",
+    shown: str = "",
+    seconds: float | None = None,
 ) -> AsyncIterator[Answer]:
     """Send a request as ``exchange`` does, and record it for the running call.
 
@@ -151,12 +158,12 @@ async def recorded(
     """
     recording = _recording(replace(request, url=shown) if shown else request, own)
     if recording is None:
-        async with exchange(request, policy, own, caller=caller, socket=socket) as answer:
+        async with exchange(request, policy, own, caller=caller, socket=socket, seconds=seconds) as answer:
             yield answer
         return
     error: Exception | None = None
     try:
-        async with exchange(request, policy, own, caller=caller, socket=socket) as answer:
+        async with exchange(request, policy, own, caller=caller, socket=socket, seconds=seconds) as answer:
             recording.answered(answer)
             yield answer
     except (EgressFailed, EgressRefused) as failed:

@@ -26,6 +26,7 @@ class Answer:
     """
 
     __slots__ = (
+        "_fields",
         "_method",
         "_policy",
         "_response",
@@ -43,15 +44,20 @@ class Answer:
         self.on_content: OnContent | None = None
         self.status = response.status
         self.headers = tuple(response.headers)
-        name, _, parameters = (self.header("content-type") or "").partition(";")
-        self.content_type = name.strip().lower()
-        _, _, charset = parameters.lower().partition("charset=")
-        self.charset = charset.partition(";")[0].strip(" \"'")
+        fields: dict[str, str] = {}
+        for name, value in self.headers:
+            fields[name] = f"{fields[name]}, {value}" if name in fields else value
+        self._fields = fields
+        kind, _, parameters = fields.get("content-type", "").partition(";")
+        self.content_type = kind.strip().lower()
+        self.charset = ""
+        if parameters:
+            _, _, charset = parameters.lower().partition("charset=")
+            self.charset = charset.partition(";")[0].strip(" \"'")
 
     def header(self, name: str) -> str | None:
         """Return a header by its name in lower case. Repeated headers are joined with commas."""
-        found = [value for key, value in self.headers if key == name]
-        return ", ".join(found) if found else None
+        return self._fields.get(name)
 
     async def read(self, limit_bytes: int | None = None) -> bytes:
         """Return the whole decoded body. Raise EgressRefused if it is longer than the limit."""
@@ -96,7 +102,7 @@ class Answer:
         raw = min(self._policy.max_raw_bytes, most)
         declared = self.header("content-length") or ""
         # Only one coding is accepted: a chain of codings can turn a small answer into endless work.
-        coding = (self.header("content-encoding") or "identity").strip().lower()
+        coding = (self._fields.get("content-encoding") or "identity").strip().lower()
         if coding not in ("identity", "gzip", "x-gzip"):
             raise EgressRefused(
                 "The answer came in a content coding that was not asked for, so it was not read."

@@ -7,13 +7,14 @@ open between requests, and returns the answer before its body has arrived.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Self
 from urllib.parse import quote, unquote_plus
 
 import httpx2
@@ -36,6 +37,7 @@ OWN_HEADERS: Final = frozenset(
         "keep-alive", "proxy-authorization", "proxy-connection", "accept-encoding",
     }
 )  # fmt: skip
+_USUAL: Final = {name: name.lower() for name in ("User-Agent", "Accept", "Accept-Encoding")}
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _COOKIE: Final = re.compile(r"[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*")
@@ -70,6 +72,22 @@ class Secrets:
 _NO_SECRETS: Final = Secrets()
 
 
+class _Unlimited:
+    """The timeout of a request whose caller has a timeout."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def expired(self) -> bool:
+        return False
+
+
+_UNLIMITED: Final = _Unlimited()
+
+
 @dataclass(slots=True)
 class Progress:
     """The progress of one request: whether its first byte left this server."""
@@ -87,9 +105,11 @@ async def exchange(
     resolve: Resolve = targets.resolve_by_system,
     tls: ssl.SSLContext | None = None,
     socket: str = "",
+    seconds: float | None = None,
 ) -> AsyncIterator[Answer]:
-    """Send a request within ``policy`` and yield the answer. The policy's time includes the block.
+    """Send a request within ``policy`` and yield the answer.
 
+    The policy's time includes the block. ``seconds`` replaces it. ``math.inf`` leaves it to the caller.
     ``socket`` is the path of a unix socket of this installation, which is used instead of the host. Only GET
     and HEAD follow redirects, to the same origin, up to ``policy.max_redirects``. One ``caller`` cannot use
     all connections to an origin. Raise EgressRefused if the policy forbids the request or the answer, and
@@ -97,8 +117,9 @@ async def exchange(
     """
     check(request)
     target, progress = targets.read(request.url, policy), Progress()
+    seconds = policy.seconds if seconds is None else seconds
     try:
-        async with asyncio.timeout(policy.seconds) as limit:
+        async with _UNLIMITED if seconds == math.inf else asyncio.timeout(seconds) as limit:
             connections = await kept()
             task = await connections.enter(target, policy, caller)
             try:
@@ -118,7 +139,7 @@ async def exchange(
         if not limit.expired():
             raise
         raise EgressFailed(
-            f"The answer was not complete within {round(policy.seconds, 1):g} seconds.", sent=progress.sent
+            f"The answer was not complete within {round(seconds, 1):g} seconds.", sent=progress.sent
         ) from None
 
 
@@ -208,6 +229,7 @@ def head_of(
     try:
         return request_head(request.method, path, headers)
     except ValueError:
+        _check_headers(request)
         raise EgressRefused("The request has a character that cannot be sent.") from None
 
 
@@ -224,17 +246,19 @@ def _path(target: Target, query: Sequence[tuple[str, str]]) -> str:
 
 
 def _headers(target: Target, policy: Policy, request: Request, secrets: Secrets) -> list[tuple[str, str]]:
-    given = {name.lower() for name, _ in (*request.headers, *secrets.headers)}
-    headers = [("Host", target.authority)]
-    usual = (
-        ("User-Agent", policy.user_agent),
-        ("Accept", "*/*"),
-        ("Accept-Encoding", ACCEPT_ENCODING),
-    )
-    headers += [(name, value) for name, value in usual if name.lower() not in given]
+    headers, given = [("Host", target.authority)], {name.lower() for name, _ in request.headers}
     # A header of the credential replaces others of its name. Cookies are sent in one header together.
-    without = {name.lower() for name, _ in secrets.headers} | ({"cookie"} if secrets.cookies else set())
-    headers += [(name, value) for name, value in request.headers if name.lower() not in without]
+    without = {name.lower() for name, _ in secrets.headers} if secrets.headers else set[str]()
+    usual = ("User-Agent", policy.user_agent), ("Accept", "*/*"), ("Accept-Encoding", ACCEPT_ENCODING)
+    for name, value in usual:
+        if (lower := _USUAL[name]) not in given and lower not in without:
+            headers.append((name, value))
+    if secrets.cookies:
+        without.add("cookie")
+    if without:
+        headers += [(name, value) for name, value in request.headers if name.lower() not in without]
+    else:
+        headers += request.headers
     if request.body is not None:
         headers.append(("Content-Length", str(len(request.body))))
     return headers
@@ -259,14 +283,18 @@ def _secret_headers(secrets: Secrets, request: Request) -> list[tuple[str, str]]
 
 
 def check(request: Request) -> None:
-    """Raise EgressRefused for a method or header that cannot be sent."""
+    """Raise EgressRefused for a method that cannot be sent, or for a header that this server sets."""
     if request.method not in METHODS:
         raise EgressRefused(f"{request.method} is not a method that can be sent.")
-    for name, value in request.headers:
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise EgressRefused("A header has a character that cannot be sent.")
+    for name, _ in request.headers:
         if name.lower() in OWN_HEADERS:
             raise EgressRefused(f"The header {name} is set by this server.")
+
+
+def _check_headers(request: Request) -> None:
+    """Raise EgressRefused for a character of a header. ``request_head`` refuses it without a reason."""
+    if not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in request.headers):
+        raise EgressRefused("A header has a character that cannot be sent.")
 
 
 def check_type(answer: Answer, policy: Policy) -> None:

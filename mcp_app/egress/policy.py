@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final
 
 from mcp_app import conf
 
@@ -24,6 +25,8 @@ PAGE_TYPES = frozenset(
         "application/xml", "application/json", "application/atom+xml", "application/rss+xml",
     }
 )  # fmt: skip
+
+CONCURRENT: Final = 20
 
 
 class EgressError(Exception):
@@ -64,22 +67,27 @@ class Policy:
     connect_seconds: float = 5.0
     max_url_characters: int = 2_048
     # Requests to one origin at once, for requests over kept connections.
-    concurrent: int = 20
+    concurrent: int = CONCURRENT
     user_agent: str = "django-mcp"
 
 
 ANY_PORT = range(1, 65_536)
 
 
-def entered(*, seconds: float, max_bytes: int) -> Policy:
+def entered(*, seconds: float, max_bytes: int, concurrent: int = CONCURRENT) -> Policy:
     """Return the policy for an address that an administrator entered: any port, and no redirect.
 
     Private networks are reached only if ``MCP["EGRESS_ALLOW"]`` names them. The caller checks the answer's
     type.
     """
+    return _entered(conf.get().egress_allow, seconds, max_bytes, concurrent)
+
+
+@lru_cache(maxsize=64)
+def _entered(allow: tuple[str, ...], seconds: float, max_bytes: int, concurrent: int) -> Policy:
     return Policy(
         ports=ANY_PORT,
-        allow=networks(conf.get().egress_allow),
+        allow=networks(allow),
         allow_setting="EGRESS_ALLOW",
         content_types=None,
         max_redirects=0,
@@ -88,6 +96,7 @@ def entered(*, seconds: float, max_bytes: int) -> Policy:
         seconds=seconds,
         connect_seconds=min(seconds, 5.0),
         max_url_characters=16_384,
+        concurrent=concurrent,
     )
 
 

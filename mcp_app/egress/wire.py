@@ -28,7 +28,7 @@ _HEAD: Final = re.compile(
 
 def request_head(method: str, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
     """Return the bytes before the body. Raise ValueError if a part could be read as another part."""
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
     head = f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode()
     if head.count(b"\n") != len(headers) + 2 or not _HEAD.fullmatch(head):
         raise ValueError("This is not the head of a request.")
@@ -162,12 +162,16 @@ class Response:
         if status < 200:
             self.headers.clear()
             return
-        codings = [value for name, value in self.headers if name == "transfer-encoding"]
+        codings, has_length = [], False
+        for name, value in self.headers:
+            if name == "transfer-encoding":
+                codings.append(value)
+            elif name == "content-length":
+                has_length = True
         # HTTP/1.0 knows no chunks (RFC 9112 section 6.1).
         if codings and (len(codings) > 1 or codings[0].lower() != "chunked" or version == "1.0"):
             raise BrokenError
         self.status, self.has_head = status, True
-        has_length = any(name == "content-length" for name, _ in self.headers)
         self._ends_with_connection = not codings and not has_length
         if not self._has_body:
             self._complete(self._parser)

@@ -7,10 +7,11 @@ and no redirect is followed.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -38,6 +39,9 @@ CONCURRENT: Final = 200
 BUDGET: Final = Budget()
 # The ids of sessions over HTTP+SSE begin so.
 LOCAL_SESSION: Final = "sse-"
+# No request is longer; each has its own time.
+_SECONDS: Final = 86_400.0
+_NO_SECRETS: Final = Secrets()
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 
@@ -84,22 +88,22 @@ async def post(
     seconds: float | None = None,
     budget: Budget = BUDGET,
     idle: Callable[[], float] = lambda: IDLE_SECONDS,
+    is_timed: bool = False,
 ) -> Reply:
     """Send a message and return the answer. Raise UpstreamFault if there is none.
 
     ``on_event`` is awaited for each message before the answer. ``idle`` returns the time for which the
-    server may be silent within an event stream.
+    server may be silent within an event stream. ``is_timed`` is True if the caller has a timeout of at most
+    ``seconds``.
     """
     until = time.monotonic() + (server.seconds if seconds is None else seconds)
     if (session_id := _local(sent.headers)) is not None:
         session = _session(session_id)
         return Reply(await session.request(sent, on_event, until, budget), session_id)
-    request = Request(sent.method, server.url, sent.headers, sent.body)
-
-    async def attempt(own: Secrets) -> Reply:
-        return await _attempt(server, request, sent, own, until, on_event, budget, idle)
-
-    return await with_secrets(server, until, attempt)
+    attempt = partial(_attempt, server, sent, until, on_event, budget, idle, is_timed)
+    if _has_secrets(server):
+        return await with_secrets(server, until, attempt)
+    return await attempt(_NO_SECRETS)
 
 
 async def with_secrets(server: UpstreamServer, until: float, attempt: Callable[[Secrets], Awaitable[T]]) -> T:
@@ -132,27 +136,30 @@ async def delete(server: UpstreamServer, headers: Headers, *, seconds: float) ->
     own = await secrets_of(server, until)
     request = Request("DELETE", server.url, headers)
     with suppress(EgressFailed, EgressRefused):
-        async with exchange(request, policy(until, BUDGET), own, socket=_socket(server)):
+        left = left_until(until)
+        async with exchange(request, policy(BUDGET), own, socket=_socket(server), seconds=left):
             pass
 
 
 async def _attempt(
     server: UpstreamServer,
-    request: Request,
     sent: Outgoing,
-    own: Secrets,
     until: float,
     on_event: OnEvent | None,
     budget: Budget,
     idle: Callable[[], float],
+    is_timed: bool,
+    own: Secrets,
 ) -> Reply:
-    secrets = secret_texts(own)
+    request = Request(sent.method, server.url, sent.headers, sent.body)
+    secrets = secret_texts(own) if own is not _NO_SECRETS else ()
     cleaned = partial(hidden_bytes, secrets=secrets) if secrets else None
     # A message without an id belongs to a request that may have the last turn of its caller.
-    caller = "" if sent.id is None else principal()
+    caller, socket = "" if sent.id is None else principal(), _socket(server)
+    left = math.inf if is_timed else left_until(until)
     try:
-        bounds, socket = policy(until, budget), _socket(server)
-        async with recorded(request, bounds, own, caller=caller, socket=socket) as answer:
+        bounds = policy(budget)
+        async with recorded(request, bounds, own, caller=caller, socket=socket, seconds=left) as answer:
             if sent.id is None:
                 await accepted(server, answer, sent, own)
                 return Reply(None)
@@ -264,10 +271,10 @@ async def secrets_of(server: UpstreamServer, until: float) -> Secrets:
     """Return the secrets of a request to a server. Raise UpstreamFault if they cannot be used."""
     if server.command:
         return bridge.secrets()
-    if server.account is None and not server.credential:
-        return Secrets()
+    if not _has_secrets(server):
+        return _NO_SECRETS
     try:
-        async with asyncio.timeout(max(until - time.monotonic(), 0.001)) as limit:
+        async with asyncio.timeout(left_until(until)) as limit:
             if isinstance(server.account, ExchangedAccount):
                 return await exchanged.secrets_for(server.account, server.url)
             if server.account is not None:
@@ -299,10 +306,18 @@ async def _record_need(server: UpstreamServer, fault: InsufficientScope) -> None
         fault.can_be_asked_for = await accounts.record_need(server.pk, account, fault.scopes)
 
 
-def policy(until: float, budget: Budget) -> Policy:
-    """Return the policy of a request that ends at ``until``."""
-    left = max(until - time.monotonic(), 0.001)
-    return replace(entered(seconds=left, max_bytes=budget.total_bytes), concurrent=CONCURRENT)
+def policy(budget: Budget) -> Policy:
+    """Return the policy of a request, whose time is passed beside it."""
+    return entered(seconds=_SECONDS, max_bytes=budget.total_bytes, concurrent=CONCURRENT)
+
+
+def left_until(until: float) -> float:
+    """Return the seconds until a monotonic time, and a little after it."""
+    return max(until - time.monotonic(), 0.001)
+
+
+def _has_secrets(server: UpstreamServer) -> bool:
+    return bool(server.credential or server.command or server.account is not None)
 
 
 def failure(server: UpstreamServer, failed: EgressFailed, until: float) -> UpstreamFault:

@@ -72,8 +72,9 @@ class Exchange:
         try:
             async with self._limit:
                 reply = await connection.post(
-                    self._server, sent, on_event=self._handle, seconds=self._seconds + more, idle=self._idle
-                )
+                    self._server, sent, on_event=self._handle, seconds=self._seconds + more,
+                    idle=self._idle, is_timed=self._on_question is None,
+                )  # fmt: skip
         except TimeoutError:
             if not self._limit.expired():
                 raise

@@ -125,9 +125,10 @@ class EventSession:
 
         async def attempt(own: Secrets) -> OnContent | None:
             self._hide(own)
-            policy = connection.policy(until, connection.BUDGET)
+            policy, left = connection.policy(connection.BUDGET), connection.left_until(until)
             # The address of messages often contains the id of the session.
-            async with recorded(request, policy, own, shown=self._server.url) as answer:
+            shown = self._server.url
+            async with recorded(request, policy, own, shown=shown, seconds=left) as answer:
                 await connection.accepted(self._server, answer, sent, own)
                 return answer.on_content
 
@@ -149,7 +150,8 @@ class EventSession:
 
         async def attempt(own: Secrets) -> None:
             self._hide(own)
-            async with exchange(request, connection.policy(until, connection.BUDGET), own) as answer:
+            policy, left = connection.policy(connection.BUDGET), connection.left_until(until)
+            async with exchange(request, policy, own, seconds=left) as answer:
                 if answer.status in (401, 403):
                     raise handshake.fault_of(answer.status, b"", in_session=False)
                 if answer.status != 200 or answer.content_type != "text/event-stream":

@@ -14,7 +14,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -52,6 +52,8 @@ class _Kept:
     server: UpstreamServer
     caller: Caller
     peer: Peer
+    # The session counts as ended after this time without a use.
+    seconds: float
     used_at: float
     stored_at: float
 
@@ -73,15 +75,24 @@ def next_id() -> str:
 def identity(caller: Caller, more: Mapping[str, Any] | None = None) -> Identity:
     """Return the client that other servers see, with the capabilities of the caller and ``more``."""
     server = conf.get().server
-    return Identity({"name": server.name, "version": server.version}, {**caller.capabilities, **(more or {})})
+    declared = {**caller.capabilities, **more} if more else caller.capabilities
+    return Identity({"name": server.name, "version": server.version}, declared)
 
 
 async def opened(server: UpstreamServer, caller: Caller) -> Peer:
     """Return the server after its handshake, in the session of the caller. Raise UpstreamFault."""
-    for name in (_modern(server), _legacy(server, caller)):
-        if (found := _kept.get(name)) is not None and _is_fresh(found, server):
-            await _touch(name, found)
-            return found.peer
+    name = _modern(server)
+    now, found = time.monotonic(), _kept.get(name)
+    if found is None or now - found.used_at >= found.seconds:
+        name = _legacy(server, caller)
+        found = _kept.get(name)
+    if found is not None and now - found.used_at < found.seconds:
+        found.used_at = now
+        if now - found.stored_at > _RENEW_SECONDS and not found.peer.is_modern:
+            # Redis is told long before the session counts as idle.
+            found.stored_at = now
+            await asyncio.to_thread(_write, name, found.peer)
+        return found.peer
     tasks = _opening.setdefault(asyncio.get_running_loop(), {})
     name = _legacy(server, caller)
     task = tasks.get(name)
@@ -90,6 +101,11 @@ async def opened(server: UpstreamServer, caller: Caller) -> Peer:
         task.add_done_callback(partial(_opened, tasks, name))
     # The handshake is shared, so the end of one caller does not end it.
     return await asyncio.shield(task)
+
+
+def is_modern(server: UpstreamServer) -> bool:
+    """Return True if this process knows the handshake of a server of the modern era."""
+    return _modern(server) in _kept
 
 
 async def end(server: UpstreamServer, caller: Caller) -> None:
@@ -230,7 +246,12 @@ def _modern(server: UpstreamServer) -> str:
 
 
 def _legacy(server: UpstreamServer, caller: Caller) -> str:
-    return f"upstream-session/{server.key}/{hashlib.sha256(caller.session.encode()).hexdigest()}"
+    return _legacy_name(server.key, caller.session)
+
+
+@lru_cache(maxsize=4096)
+def _legacy_name(server: str, session: str) -> str:
+    return f"upstream-session/{server}/{hashlib.sha256(session.encode()).hexdigest()}"
 
 
 def _read(name: str) -> Peer | None:
@@ -243,27 +264,15 @@ def _write(name: str, peer: Peer) -> None:
     shared_values.put(name, orjson.dumps(told), MODERN_SECONDS if peer.is_modern else IDLE_SECONDS)
 
 
-def _is_fresh(found: _Kept, server: UpstreamServer) -> bool:
-    most = MODERN_SECONDS if found.peer.is_modern else IDLE_SECONDS
-    return time.monotonic() - found.used_at < most
-
-
 def _keep(server: UpstreamServer, caller: Caller, name: str, peer: Peer) -> None:
     now = time.monotonic()
     while len(_kept) >= _MAX_KEPT:
         del _kept[next(iter(_kept))]
-    _kept[name] = _Kept(server, caller, peer, now, now)
+    seconds = MODERN_SECONDS if peer.is_modern else IDLE_SECONDS
+    _kept[name] = _Kept(server, caller, peer, seconds, now, now)
     if peer.session:
         loop = asyncio.get_running_loop()
         loop.call_later(IDLE_SECONDS + _RENEW_SECONDS, _look_for_end, server, name, peer)
-
-
-async def _touch(name: str, found: _Kept) -> None:
-    """Record a use. Redis is told once in a while, long before the session counts as idle."""
-    found.used_at = now = time.monotonic()
-    if not found.peer.is_modern and now - found.stored_at > _RENEW_SECONDS:
-        found.stored_at = now
-        await asyncio.to_thread(_write, name, found.peer)
 
 
 def _look_for_end(server: UpstreamServer, name: str, peer: Peer) -> None:

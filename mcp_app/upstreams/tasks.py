@@ -76,7 +76,7 @@ class TaskCall:
     def __init__(self, server: UpstreamServer, caller: Caller, tool: str, options: TaskOptions) -> None:
         self._server, self._caller, self._options = server, caller, options
         self._key = server.pk, tool
-        self._holder = secrets.token_hex(8)
+        self._holder = secrets.token_hex(8) if options.call else ""
         self._task = self._message = ""
         self._is_modern = self._has_core = self._asked_for_task = False
         self._answered: set[str] = set()
@@ -137,7 +137,7 @@ class TaskCall:
         self, method: str, params: Mapping[str, Any], peer: Peer
     ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Return the params of a request and the capabilities to declare, for the revision of the server."""
-        self._is_modern, self._has_core = peer.is_modern, _has_core(peer)
+        self._is_modern, self._has_core = peer.is_modern, not peer.is_modern and _has_core(peer)
         wants = _learnt.get(self._key, bool(self._options.call)) if method == "tools/call" else True
         self._asked_for_task = wants and (peer.is_modern or self._has_core)
         if not self._asked_for_task:

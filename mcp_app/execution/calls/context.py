@@ -101,7 +101,7 @@ class Context:
             str(info.get("version", "")),
             session.capabilities,
             # A copy, because sessions with equal declarations share the parsed value.
-            deepcopy(declared_extensions(declared, session.version)),
+            deepcopy(extensions) if (extensions := declared_extensions(declared, session.version)) else {},
         )
 
     @property
@@ -306,6 +306,10 @@ class Context:
             with self._effect():
                 self._inputs.store_result(key, jsonable(await function()), single_use=single_use)
         return deepcopy(self._inputs.done[key])
+
+    def has_value(self, key: str) -> bool:
+        """Return True if ``once`` has a value for ``key``."""
+        return self._call.inputs is not None and key in self._call.inputs.done
 
     async def arelay(self, method: str, params: Mapping[str, Any], *, key: str) -> dict[str, Any]:
         """Ask a question of another server, and return the client's result as it is sent on the wire.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
 from mcp_app.protocol.client.events import EventDecoder
@@ -23,6 +23,12 @@ class Budget:
     message_bytes: int = 8 * 1024 * 1024
     total_bytes: int = 32 * 1024 * 1024
     messages: int = 10_000
+    limits: jsonrpc.Limits = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        most = self.message_bytes
+        limits = jsonrpc.Limits(body_bytes=most, members=1_000_000, string_bytes=most)
+        object.__setattr__(self, "limits", limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +96,7 @@ class AnswerReader:
     ) -> None:
         """Read the answer to the request ``number``. ``cleaned`` changes each message before it is parsed."""
         self._number, self._budget, self._cleaned = number, budget, cleaned
-        self._events = EventDecoder(budget.message_bytes)
-        self._limits = jsonrpc.Limits(
-            body_bytes=budget.message_bytes, members=1_000_000, string_bytes=budget.message_bytes
-        )
+        self._events: EventDecoder | None = None
         self._size = self._count = 0
         self.done = False
 
@@ -112,6 +115,7 @@ class AnswerReader:
                 f"sent more than the {self._budget.total_bytes // 1024} KiB that are read for one request.",
             )
         found: list[Event] = []
+        self._events = self._events or EventDecoder(self._budget.message_bytes)
         for data in self._events.feed(chunk):
             if self.done:
                 break
@@ -126,9 +130,12 @@ class AnswerReader:
     def _messages(self, body: bytes) -> list[Event]:
         body = self._cleaned(body) if self._cleaned is not None else body
         try:
-            parsed = jsonrpc.parse(body, self._limits)
+            parsed = jsonrpc.parse(body, self._budget.limits)
         except McpError as error:
             raise UpstreamFault(Kind.INVALID, f"did not answer with a valid message. {error}") from None
+        if type(parsed) is jsonrpc.Response and not self._count:
+            self._count = 1
+            return [self._answer(parsed)]
         # Servers of 2025-03-26 may answer with a batch.
         members = parsed if isinstance(parsed, list) else [parsed]
         self._count += len(members)
@@ -146,6 +153,9 @@ class AnswerReader:
             return self._notice(message)
         if isinstance(message, jsonrpc.Invalid):
             raise UpstreamFault(Kind.INVALID, f"did not answer with a valid message. {message.error}")
+        return self._answer(message)
+
+    def _answer(self, message: jsonrpc.Response) -> Event:
         if message.id != self._number or type(message.id) is not type(self._number):
             raise UpstreamFault(Kind.INVALID, "answered a request that was not made.")
         self.done = True

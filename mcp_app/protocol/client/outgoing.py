@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from mcp_app.protocol.features.subscriptions import LISTS, METHOD, RESOURCES
@@ -38,11 +39,11 @@ class Peer:
     info: Mapping[str, Any] = field(default_factory=dict)
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     instructions: str = ""
+    # True if requests belong to no session and carry the members of the handshake themselves.
+    is_modern: bool = field(init=False, compare=False)
 
-    @property
-    def is_modern(self) -> bool:
-        """True if requests belong to no session and carry the members of the handshake themselves."""
-        return is_modern(self.version)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_modern", is_modern(self.version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,13 @@ def request(
     ``log_level`` asks a modern server for log messages. ``meta`` are further members of ``_meta``, and
     ``headers`` the arguments that are repeated as headers (XMH-07).
     """
-    told = dict(meta or {})
+    told = {**meta} if meta else {}
     if progress:
         told["progressToken"] = number
     if peer.is_modern:
-        told |= {
-            envelope.VERSION: peer.version,
-            envelope.CLIENT_CAPABILITIES: dict(identity.capabilities),
-            envelope.CLIENT_INFO: dict(identity.info),
-        }
+        told[envelope.VERSION] = peer.version
+        told[envelope.CLIENT_CAPABILITIES] = identity.capabilities
+        told[envelope.CLIENT_INFO] = identity.info
         if log_level:
             told[envelope.LOG_LEVEL] = log_level
     sent = {**params, "_meta": told} if told else dict(params)
@@ -167,5 +166,9 @@ def _routing(method: str, params: Mapping[str, Any]) -> Headers:
     member = NAMED_BY.get(method)
     if member is None:
         return (("Mcp-Method", method),)
-    name = header_values.encode(str(params.get(member, ""))).decode("ascii")
-    return (("Mcp-Method", method), ("Mcp-Name", name))
+    return (("Mcp-Method", method), ("Mcp-Name", _named(str(params.get(member, "")))))
+
+
+@lru_cache(maxsize=1024)
+def _named(name: str) -> str:
+    return header_values.encode(name).decode("ascii")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from functools import partial
 from typing import Any, Final
 
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
@@ -22,7 +21,7 @@ from mcp_app.protocol.client.outgoing import Headers
 from mcp_app.protocol.errors import InternalError, InvalidParams
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.principal_key import person_of
-from mcp_app.upstreams import client, open_calls
+from mcp_app.upstreams import client, open_calls, sessions
 from mcp_app.upstreams.exchanges import OnQuestion, later
 from mcp_app.upstreams.open_calls import OpenCall, Questions, Step
 from mcp_app.upstreams.tasks import TaskCall, TaskOptions
@@ -58,7 +57,7 @@ class Conversation:
         work: Coroutine[Any, Any, Step] = self._start(method, params)
         for number in range(MAX_ROUNDS):
             try:
-                asked = await self._context.aonce(f"upstream-{number}", partial(self._asked, work))
+                asked = await self._round(f"upstream-{number}", work)
             finally:
                 work.close()
             if asked is None:
@@ -70,10 +69,20 @@ class Conversation:
         work.close()
         raise UpstreamFault(Kind.INVALID, _TOO_MANY)
 
+    async def _round(self, key: str, work: Coroutine[Any, Any, Step]) -> Wire | None:
+        """Return what the server asks, which is the same in every run, or None after its result."""
+        asked: Wire | None = None
+        if not self._context.has_value(key):
+            asked = await self._asked(work)
+            if asked is None:
+                return None
+        found: Wire = self._context.once(key, lambda: asked)
+        return found
+
     async def _start(self, method: str, params: Mapping[str, Any], task: str = "") -> Step:
         """Send the request, or the answers in ``params`` to a task of the server."""
 
-        def send(on_question: OnQuestion) -> Coroutine[Any, Any, Answered | InputRequired]:
+        def send(on_question: OnQuestion | None) -> Coroutine[Any, Any, Answered | InputRequired]:
             asking = on_question if self._caller.capabilities else None
             hops = client.hops_of(self._context.meta)
             if method == "tools/call":
@@ -84,6 +93,9 @@ class Conversation:
                 headers=self._headers, on_event=self._relay, on_question=asking,
             )  # fmt: skip
 
+        if not self._caller.capabilities or sessions.is_modern(self._found.server):
+            # The server cannot ask before it answers, so the request needs no task.
+            return await send(None)
         methods = frozenset(_ASKED_BY[name] for name in self._caller.capabilities)
         self._call = OpenCall(send, methods, person_of(self._context.principal.key))
         return await self._call.step()
