@@ -24,6 +24,9 @@ class _Default:
     path = ENDPOINT
 
 
+default = _Default()
+
+
 def register(provider: Provider) -> None:
     """Register a provider of further servers."""
     _providers.append(provider)
@@ -31,12 +34,12 @@ def register(provider: Provider) -> None:
 
 def serve_by_default(path: str) -> None:
     """Serve the toolset at a path at ENDPOINT as well. ENDPOINT itself ends that."""
-    _Default.path = path
+    default.path = path
 
 
 def toolset_path(path: str) -> str:
     """Return the path of the toolset that is served at a path. Other paths are returned unchanged."""
-    return _Default.path if path == ENDPOINT else path
+    return default.path if path == ENDPOINT else path
 
 
 def further() -> frozenset[str]:

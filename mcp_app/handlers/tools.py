@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.execution.admission.checks import Inline
-from mcp_app.execution.admission.gate import checked_fields, is_counted, limits_of, look, rules
+from mcp_app.execution.admission.gate import checked_fields, limits_of, look, rules
 from mcp_app.execution.calls.calls import Work
 from mcp_app.execution.calls.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
@@ -24,7 +24,8 @@ from mcp_app.handlers.context import (
     request_meta,
 )
 from mcp_app.handlers.lists import page
-from mcp_app.limits.limiter import Ticket
+from mcp_app.limits.limiter import Ticket, ticket_for
+from mcp_app.limits.rules import Bucket
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.messages import idempotency
@@ -59,9 +60,8 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
     may_wait = context.services.background.available and not context.reply.shared
     if entry.background and may_wait:
         return _queue(context, params, entry, arguments)
-    if any(checked_fields(entry)) or rules.active:
+    if any(checked_fields(entry)) or not _run_leased(context, params, entry, arguments):
         return _run_admitted(context, params, entry, arguments)
-    _run(context, params, entry, arguments)
     return None
 
 
@@ -75,9 +75,11 @@ def call_inline(context: CallerContext, params: Params) -> Result | McpError:
         return None
     if "_meta" in params:
         progress_token(request_meta(params))  # A token of the wrong type is refused.
-    if rules.active and not _is_leased(context, found[0]):
-        return None
     version, (entry, arguments) = context.session.version, found
+    if rules.active:
+        limits = limits_of(context.principal.key, entry, context.catalogue.server.path)
+        if limits and not context.services.background.gate.limiter.leases.take_now(limits):
+            return None
     try:
         runner = context.services.calls.runner
         result = copy_context().run(runner.run_inline, entry, arguments, version)
@@ -97,27 +99,29 @@ def begin(context: RequestContext, params: Params) -> bool:
     found = _inline(context, params, may_wait=True)
     if found is None or found[0].task_required:
         return False
-    if rules.active and not _is_leased(context, found[0]):
-        return False
+    return _run_leased(context, params, *found)
+
+
+def _run_leased(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> bool:
+    """Start a call that no rule limits, or that this process has leased. Return False for other calls."""
+    limits: tuple[Bucket, ...] = ()
+    leases = context.services.background.gate.limiter.leases
+    if rules.active:
+        limits = limits_of(context.principal.key, entry, context.catalogue.server.path)
+        if limits and (context.counted or _continues(params) or not leases.take_now(limits)):
+            return False
     try:
-        _run(context, params, *found)
+        _run(context, params, entry, arguments)
     except McpError:
-        if rules.active:
-            _return_lease(context, found[0])
+        for bucket in limits:
+            leases.give_back(bucket)
         raise
     return True
 
 
-def _is_leased(context: CallerContext, entry: ToolEntry) -> bool:
-    """Return True if no rule limits a call, or if this process has leased it and counts it now."""
-    limiter = context.services.background.gate.limiter
-    return limiter.leases.take_now(limits_of(entry, context.principal, context.catalogue.server.path))
-
-
-def _return_lease(context: CallerContext, entry: ToolEntry) -> None:
-    leases = context.services.background.gate.limiter.leases
-    for bucket in limits_of(entry, context.principal, context.catalogue.server.path):
-        leases.give_back(bucket)
+def _continues(params: Params) -> bool:
+    """Return True if a request of 2026-07-28 may continue a call, which is then not counted again."""
+    return "requestState" in params or "inputResponses" in params
 
 
 def _inline(
@@ -137,7 +141,7 @@ def _inline(
         return None
     if not may_wait and (not entry.function.never_waits or entry.function.context_name is not None):
         return None
-    if ("requestState" in params or "inputResponses" in params) and is_modern(context.session.version):
+    if _continues(params) and is_modern(context.session.version):
         return None
     return entry, {**arguments, **entry.fixed_arguments} if entry.fixed_arguments else arguments
 
@@ -163,9 +167,11 @@ async def _call_once(
     key = idempotency.key_of(request_meta(params))
     limiter, ticket = context.services.background.gate.limiter, None
     try:
-        if is_counted(entry) and not await keyed.is_known(context, key):
-            # The limits come first, so that a limited caller causes no writes to the database.
-            ticket, context.counted = await _count(context, params, entry), True
+        # The limits come first, so that a limited caller causes no writes to the database.
+        ticket = _ticket(context, params, entry)
+        if ticket is not None and not await keyed.is_known(context, key):
+            await limiter.admit(ticket)
+            context.counted = True
         place = await keyed.reserve(context, entry, given, params, key)
         if not place.is_new:
             await limiter.give_back(ticket)
@@ -187,14 +193,12 @@ async def _call_once(
     return answer
 
 
-async def _count(context: RequestContext, params: Params, entry: ToolEntry) -> Ticket | None:
-    """Count a call in its limits, except among concurrent calls. Raise McpError if one is reached."""
-    path = context.catalogue.server.path
-    call = Inline.of(entry, context.principal, context.services.calls.shares, path=path, may_wait=True)
-    if call.ticket is not None and (inputs := context.inputs(params)) is not None:
-        call.ticket.round = inputs.round
-    await context.services.background.gate.count(call)
-    return call.ticket
+def _ticket(context: RequestContext, params: Params, entry: ToolEntry) -> Ticket | None:
+    """Return the ticket of a call in its limits, except among concurrent calls."""
+    ticket = ticket_for(context.principal.key, entry, context.catalogue.server.path, concurrent=False)
+    if ticket is not None and (inputs := context.inputs(params)) is not None:
+        ticket.round = inputs.round
+    return ticket
 
 
 async def _queue(

@@ -36,13 +36,14 @@ def refusal_of(bucket: Bucket, wait: float) -> McpError:
         text += f"Do not call the tool again before {until:%Y-%m-%d %H:%M:%S} UTC."
         return refused(Code.LIMIT_USED_UP, text, wait, **data)
     text += f"Try again in {data['retryAfter']} s."
+    code = Code.LIMIT_REACHED if bucket.rule.tool_id is None else Code.RATE_LIMITED
     error = TooManyRequests(
         text,
-        data={**data, MEMBER: Code.LIMIT_REACHED.value},
+        data={**data, MEMBER: code.value},
         retry_after=wait,
         headers=rate_limit_headers(bucket, wait),
     )
-    error.refusal = Code.LIMIT_REACHED.value
+    error.refusal = code.value
     return error
 
 
@@ -73,16 +74,20 @@ def amount_of(bucket: Bucket) -> str:
     """Return the amount of a limit in words, such as "100 calls per hour"."""
     rule = bucket.rule
     if bucket.measure == CONCURRENT:
-        return f"{rule.concurrent} concurrent calls"
+        return f"{rule.concurrent} concurrent {_plural('call', rule.concurrent)}"
     if bucket.measure == BUDGET:
-        unit = "calls" if rule.budget_unit == "calls" else "cost units"
+        unit = _plural("call" if rule.budget_unit == "calls" else "cost unit", rule.budget)
         return f"{rule.budget} {unit} per {rule.budget_period}"
-    return f"{rule.rate} calls per {rule.rate_period}"
+    return f"{rule.rate} {_plural('call', rule.rate)} per {rule.rate_period}"
 
 
 def until_end(bucket: Bucket, now: datetime) -> float:
     """Return the seconds until the period of a budget ends."""
     return (Period.at(bucket.rule.budget_period, now).end - now).total_seconds()
+
+
+def _plural(unit: str, number: int) -> str:
+    return unit if number == 1 else f"{unit}s"
 
 
 def _quota(bucket: Bucket) -> int:

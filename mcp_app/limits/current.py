@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import attrgetter
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
@@ -14,18 +15,22 @@ from django.db import DatabaseError
 
 from mcp_app import servers
 from mcp_app.limits.matching import RuleSet
-from mcp_app.limits.rules import Bucket, Rule
+from mcp_app.limits.rules import OF_TOOLS, Bucket, Rule
 from mcp_app.models import LimitRule
 
 # Changes are broadcast. A process that missed a broadcast applies the change after this time, and every
 # process applies a change of a group's members after it.
 RELOAD_SECONDS: Final = 10.0
 TOPIC: Final = "limits"
+# The plans of calls that one process caches; then it begins again.
+REMEMBERED: Final = 10_000
 _GROUP: Final = "group:"
 _AMOUNTS: Final = ("rate", "burst", "concurrent", "budget")
 _COPIED: Final = (
     "id", "name", "who", "what", "what_value", "rate_period", "budget_unit", "budget_period",
 )  # fmt: skip
+
+_own_limits: Final = attrgetter(*OF_TOOLS)
 
 # The network address of the request being served. It is set only while rules name addresses.
 caller_address: ContextVar[str] = ContextVar("caller_address", default="")
@@ -44,10 +49,17 @@ holder = _Holder()
 _loading = threading.Lock()
 
 
-def buckets_of(principal: str, tool: str, tags: Collection[str], path: str) -> tuple[Bucket, ...]:
-    """Return the counts of a call. Use it only while ``holder.active``."""
+def buckets_of(principal: str, tool: Any, path: str) -> tuple[Bucket, ...]:
+    """Return the counts of a call of ``tool``, an entry of the catalogue."""
+    rules, default = holder.rules, servers.default.path
     address = caller_address.get() if holder.by_address else ""
-    return holder.rules.buckets(principal, tool, tags, servers.toolset_path(path), address)
+    asked = (principal, tool.name, tool.tags, _own_limits(tool), path, default, address)
+    found = rules.plans.get(asked)
+    if found is None:
+        if len(rules.plans) >= REMEMBERED:
+            rules.plans.clear()
+        found = rules.plans[asked] = rules.buckets(principal, tool, servers.toolset_path(path), address)
+    return found
 
 
 @contextmanager

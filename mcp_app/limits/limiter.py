@@ -18,7 +18,7 @@ from mcp_app.database.queries import aquery_soon
 from mcp_app.limits import current, usage
 from mcp_app.limits.answers import CONCURRENT_SECONDS, refusal_of, unknown_count, until_end
 from mcp_app.limits.leases import Leases
-from mcp_app.limits.rules import BUDGET, CONCURRENT, RATE, Bucket, Period
+from mcp_app.limits.rules import BUDGET, CONCURRENT, RATE, Bucket, Period, has_limit
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.errors import McpError
@@ -71,9 +71,9 @@ def ticket_for(
     Without ``concurrent`` the call does not count among concurrent calls. With ``counted`` it counts only
     among them. ``state`` is the ``round`` of the ticket.
     """
-    if not current.holder.active:
+    if not current.holder.active and not has_limit(tool):
         return None
-    found = current.buckets_of(principal, tool.name, tool.tags, path)
+    found = current.buckets_of(principal, tool, path)
     if counted or not concurrent:
         found = tuple(bucket for bucket in found if (bucket.measure == CONCURRENT) == counted)
     if not found:

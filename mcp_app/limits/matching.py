@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Final, NamedTuple
+from typing import Any, NamedTuple
 
-from mcp_app.limits.rules import EACH, LEVELS, Bucket, Rule, Who
+from mcp_app.limits.rules import EACH, LEVELS, Bucket, Rule, What, Who
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.principal_key import caller_ids, person_of
 from mcp_app.protocol.rate_window import client_network
-
-# The plans that one process caches; then it begins again.
-REMEMBERED: Final = 10_000
 
 
 class Caller(NamedTuple):
@@ -103,25 +100,61 @@ def choices(
 
 
 class RuleSet:
-    """The enabled rules of the installation, and the buckets of the calls seen lately."""
+    """The enabled rules of the installation, and the buckets of the calls seen lately.
+
+    Rules are indexed by their tools and by their callers, so that rules for others cost a call nothing.
+    """
 
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self.rules = tuple(rules)
         self.by_address = any(rule.who == Who.ADDRESS for rule in rules)
-        self._plans: dict[tuple[str, str, tuple[str, ...], str, str], tuple[Bucket, ...]] = {}
+        # By principal, tool, path and address, as ``current.buckets_of`` stores them.
+        self.plans: dict[Hashable, tuple[Bucket, ...]] = {}
+        self._index: dict[tuple[str, str], _OfTools] = {}
+        for rule in self.rules:
+            self._index.setdefault((rule.what, rule.what_value), _OfTools()).add(rule)
 
-    def buckets(
-        self, principal: str, tool: str, tags: Collection[str], path: str, address: str = ""
-    ) -> tuple[Bucket, ...]:
+    def buckets(self, principal: str, tool: Any, path: str, address: str = "") -> tuple[Bucket, ...]:
         """Return the counts of a call: at most one for each measure and level, observed ones last."""
-        asked = (principal, tool, tuple(tags), path, address)
-        found = self._plans.get(asked)
-        if found is None:
-            caller = Caller.of(principal, address)
-            chosen = choices(self.rules, caller, tool, tags, toolset_of(path))
-            kept = [Bucket(each.rule, each.measure, each.subject) for each in chosen if each.instead is None]
-            kept.sort(key=lambda each: (each.rule.observe, LEVELS[Who(each.rule.who)], each.measure))
-            if len(self._plans) >= REMEMBERED:
-                self._plans.clear()
-            found = self._plans[asked] = tuple(kept)
-        return found
+        caller, toolset = Caller.of(principal, address), toolset_of(path)
+        places = {(What.EVERYTHING, ""), (What.TOOL, tool.name), (What.TOOLSET, toolset)}
+        places.update((What.TAG, tag) for tag in tool.tags)
+        indexed = [self._index[place] for place in places if place in self._index]
+        rules = [rule for each in indexed for rule in each.of_caller(caller)]
+        if (own := Rule.of_tool(tool)) is not None:
+            rules.append(own)
+        chosen = choices(rules, caller, tool.name, tool.tags, toolset)
+        kept = [Bucket(each.rule, each.measure, each.subject) for each in chosen if each.instead is None]
+        kept.sort(key=lambda each: (each.rule.observe, LEVELS[Who(each.rule.who)], each.measure))
+        return tuple(kept)
+
+
+class _OfTools:
+    """The rules for some tools: those of one caller by its name, those of groups, and all others."""
+
+    __slots__ = ("groups", "named", "others")
+
+    def __init__(self) -> None:
+        self.named: dict[str, list[Rule]] = {}
+        self.groups: dict[Collection[str], list[Rule]] = {}
+        self.others: list[Rule] = []
+
+    def add(self, rule: Rule) -> None:
+        if rule.who in (Who.GROUP, Who.MEMBER):
+            self.groups.setdefault(rule.users, []).append(rule)
+        elif rule.who_value == EACH or rule.who in (Who.INSTALLATION, Who.ADDRESS):
+            self.others.append(rule)
+        elif rule.who == Who.USER:
+            for person in rule.users:
+                self.named.setdefault(person, []).append(rule)
+        else:
+            self.named.setdefault(f"{rule.who}:{rule.who_value}", []).append(rule)
+
+    def of_caller(self, caller: Caller) -> Iterator[Rule]:
+        """Yield the rules that may fit a caller."""
+        yield from self.others
+        for name in (caller.person, f"key:{caller.key}", f"client:{caller.client}"):
+            yield from self.named.get(name, ())
+        for people, rules in self.groups.items():
+            if caller.person in people:
+                yield from rules

@@ -13,7 +13,7 @@ from django.db.models import F
 
 from mcp_app import conf
 from mcp_app.database import clock
-from mcp_app.limits import current
+from mcp_app.limits import usage
 from mcp_app.limits.limiter import budget_key
 from mcp_app.limits.matching import Caller, subject_of
 from mcp_app.limits.rules import BUDGET, CONCURRENT, MICROSECONDS, RATE, Bucket, Period, Rule, Who
@@ -53,7 +53,7 @@ def of_rule(rule: Rule) -> list[Fill]:
     """Return the fills of a rule's own subject, or of those that used it lately."""
     subjects = _own_subjects(rule)
     since = clock.utcnow() - max(LATELY, timedelta(days=31) if rule.budget else LATELY)
-    known = LimitUsage.objects.filter(rule_id=rule.id, period_start__gte=since)
+    known = usage.rows_of([rule.id]).filter(period_start__gte=since)
     ordered = known.order_by(F("refused_at").desc(nulls_last=True), "-units").values_list(
         "subject", flat=True
     )
@@ -66,11 +66,11 @@ def of_rules(rules: Collection[Rule]) -> list[Fill]:
     read = list(rules)[:MOST_RULES]
     subjects = {rule.id: _own_subjects(rule) for rule in read}
     since = clock.utcnow() - timedelta(days=31)
-    known = LimitUsage.objects.filter(rule_id__in=subjects, period_start__gte=since)
+    known = usage.rows_of(subjects).filter(period_start__gte=since)
     ordered = known.order_by("-period_start", F("refused_at").desc(nulls_last=True), "-units")
-    for number, subject in ordered.values_list("rule_id", "subject")[:MOST_PERIODS]:
-        if len(subjects[number]) < MOST_SHOWN:
-            subjects[number].add(subject)
+    for row in ordered.only("rule_id", "tool_id", "subject")[:MOST_PERIODS]:
+        if len(subjects[row.number]) < MOST_SHOWN:
+            subjects[row.number].add(row.subject)
     buckets = [
         Bucket(rule, measure, each)
         for rule in read
@@ -90,20 +90,18 @@ def _own_subjects(rule: Rule) -> set[str]:
 
 
 def of_caller(rules: Iterable[Rule], caller: Caller) -> list[Fill]:
-    """Return the fills of all rules that may limit a caller, whichever tool it calls."""
+    """Return the fills of all rules that may limit a caller, whichever tool it calls.
+
+    The limits of tools by themselves are left out unless the caller used them, so that the caller learns of
+    no further tools.
+    """
     found = [
         Bucket(rule, measure, subject)
         for rule in rules
         if (subject := subject_of(rule, caller))
         for measure in rule.measures()
     ]
-    return fills(found)
-
-
-def of_user(pk: Any) -> list[Fill]:
-    """Return the fills of the rules that limit a user with any credential."""
-    current.load_if_old()
-    return of_caller(current.holder.rules.rules, Caller(f"user:{pk}"))
+    return [each for each in fills(found) if each.bucket.rule.tool_id is None or each.used or each.refused]
 
 
 def fills(buckets: Collection[Bucket]) -> list[Fill]:
@@ -127,7 +125,7 @@ def lately_refused(seconds: float = 86_400.0) -> list[LimitUsage]:
     """Return the subjects that a limit refused lately, the last one first."""
     since = clock.utcnow() - timedelta(seconds=seconds)
     rows = LimitUsage.objects.filter(refused_at__gte=since, refused__gt=0)
-    return list(rows.select_related("rule").order_by("-refused_at")[:MOST_SHOWN])
+    return list(rows.select_related("rule", "tool").order_by("-refused_at")[:MOST_SHOWN])
 
 
 def names_of(subjects: Iterable[str]) -> dict[str, str]:
@@ -175,10 +173,9 @@ def _stored(
     subjects = {each.subject for each in buckets}
     refused: dict[Bucket, tuple[int, datetime | None]] = {}
     spent: dict[Bucket, int] = {}
-    for row in LimitUsage.objects.filter(
-        rule_id__in=rules, subject__in=subjects, period_start__gte=now - timedelta(days=31)
-    ):
-        bucket = by_place.get((row.rule_id, row.subject, row.measure))
+    since = now - timedelta(days=31)
+    for row in usage.rows_of(rules).filter(subject__in=subjects, period_start__gte=since):
+        bucket = by_place.get((row.number, row.subject, row.measure))
         if bucket is None:
             continue
         is_current = row.period_start >= now - LATELY

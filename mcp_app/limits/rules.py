@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mcp_app.models import LimitRule
 
@@ -14,6 +14,8 @@ EACH: Final = "*"
 MICROSECONDS: Final = 1_000_000
 SECONDS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 RATE, CONCURRENT, BUDGET = MEASURES = ("rate", "concurrent", "budget")
+# The limits of a tool for each person (``ToolLimits``): their measure and period.
+OF_TOOLS: Final = {"calls_per_minute": (RATE, "minute")}
 # A process leases the calls of this many seconds ahead, and at most this part of the burst.
 LEASE_SECONDS: Final = 0.05
 LEASE_PART: Final = 4
@@ -46,10 +48,11 @@ class Period(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule as stored, with the users that its names stand for.
+    """A rule as stored, with the users that its names stand for, or the rule of a tool.
 
-    ``users`` are the persons: the named user, or the members of the group with the primary key ``group``.
-    ``exempt`` are persons and API keys, such as ``user:7`` and ``key:3``.
+    The ``id`` of a tool's rule is the negative primary key of the tool. ``users`` are the persons: the named
+    user, or the members of the group with the primary key ``group``. ``exempt`` are persons and API keys,
+    such as ``user:7`` and ``key:3``.
     """
 
     id: int
@@ -69,6 +72,22 @@ class Rule:
     users: frozenset[str] = frozenset()
     group: str = ""
     exempt: frozenset[str] = frozenset()
+
+    @classmethod
+    def of_tool(cls, tool: Any) -> Rule | None:
+        """Return the rule that a tool has by its own limits, or None. ``tool`` is an entry."""
+        amounts: dict[str, Any] = {}
+        for limit, (measure, period) in OF_TOOLS.items():
+            if amount := getattr(tool, limit):
+                amounts |= {measure: amount, f"{measure}_period": period}
+        if not amounts:
+            return None
+        return cls(-tool.order[-1], f"tool:{tool.name}", Who.USER, EACH, What.TOOL, tool.name, **amounts)
+
+    @property
+    def tool_id(self) -> int | None:
+        """The primary key of the tool whose own limit this is, or None."""
+        return -self.id if self.id < 0 else None
 
     @property
     def who_name(self) -> str:
@@ -99,6 +118,11 @@ class Rule:
         amounts = {CONCURRENT: float(self.concurrent), BUDGET: float(self.budget)}
         amount = self.rate / SECONDS[self.rate_period] if measure == RATE else amounts[measure]
         return (_WHAT_RANK[What(self.what)], who, -amount, self.name)
+
+
+def has_limit(tool: Any) -> bool:
+    """Return True if a tool has a limit by itself."""
+    return any(getattr(tool, limit) for limit in OF_TOOLS)
 
 
 @dataclass(frozen=True, slots=True)

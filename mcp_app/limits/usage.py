@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import DatabaseError, IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from mcp_app.database import clock
 from mcp_app.limits.rules import BUDGET, Bucket, Period
 from mcp_app.metrics import tally
-from mcp_app.models import LimitRule, LimitUsage
+from mcp_app.models import LimitRule, LimitUsage, Tool
 
 # The subjects whose refusals one process notes between two writes; further ones are only in the metrics.
 MOST_NOTED: Final = 1_000
@@ -71,7 +72,8 @@ def note_refused(bucket: Bucket) -> None:
 def spent(bucket: Bucket, start: datetime) -> int:
     """Return the units that are stored or noted as spent of a budget. Blocks on the database."""
     rule, subject = bucket.rule.id, bucket.subject
-    stored = LimitUsage.objects.filter(rule_id=rule, subject=subject, measure=BUDGET, period_start=start)
+    which = {**_owner(rule), "subject": subject, "measure": BUDGET, "period_start": start}
+    stored = LimitUsage.objects.filter(**which)
     found = stored.values_list("units", flat=True).first() or 0
     with _noting:
         return max(found, _notes.units.get((rule, subject, BUDGET, start), 0))
@@ -102,11 +104,7 @@ def store() -> None:
         _notes.refused.clear()
     try:
         with transaction.atomic():
-            present = set(
-                LimitRule.objects.filter(pk__in={place[0] for place in (*units, *refused)}).values_list(
-                    "pk", flat=True
-                )
-            )
+            present = _present({place[0] for place in (*units, *refused)})
             for place in {*units, *refused}:
                 if place[0] in present:
                     _store(place, units.get(place, 0), refused[place])
@@ -124,9 +122,27 @@ def delete_old() -> int:
     return LimitUsage.objects.filter(period_start__lt=before).delete()[0]
 
 
+def rows_of(rules: Iterable[int]) -> QuerySet[LimitUsage]:
+    """Return the stored use of rules, which are numbered as ``Rule.id``."""
+    numbers = set(rules)
+    tools = [-number for number in numbers if number < 0]
+    return LimitUsage.objects.filter(Q(rule_id__in=numbers) | Q(tool_id__in=tools))
+
+
+def _owner(rule: int) -> dict[str, int]:
+    return {"tool_id": -rule} if rule < 0 else {"rule_id": rule}
+
+
+def _present(rules: set[int]) -> set[int]:
+    """Return those rules that still exist."""
+    stored = LimitRule.objects.filter(pk__in=[number for number in rules if number > 0])
+    tools = Tool.objects.filter(pk__in=[-number for number in rules if number < 0])
+    return {*stored.values_list("pk", flat=True), *(-pk for pk in tools.values_list("pk", flat=True))}
+
+
 def _store(place: _Place, units: int, refused: int) -> None:
     rule, subject, measure, start = place
-    which = {"rule_id": rule, "subject": subject, "measure": measure, "period_start": start}
+    which = {**_owner(rule), "subject": subject, "measure": measure, "period_start": start}
     changed: dict[str, object] = {}
     if units:
         changed["units"] = Greatest(F("units"), units)

@@ -152,11 +152,12 @@ class LimitRule(EditedRow):
 class LimitUsage(models.Model):
     """The units that one caller used of a rule in one period, and how many calls the rule refused.
 
-    A rate or a number of concurrent calls has a row only for periods in which it was reached. Its period is
-    an hour.
+    The limit of a tool by itself has no rule, but the ``tool``. A rate or a number of concurrent calls has a
+    row only for periods in which it was reached. Its period is an hour.
     """
 
-    rule = models.ForeignKey(LimitRule, on_delete=models.CASCADE, related_name="usage")
+    rule = models.ForeignKey(LimitRule, null=True, on_delete=models.CASCADE, related_name="usage")
+    tool = models.ForeignKey("mcp_app.Tool", null=True, on_delete=models.CASCADE, related_name="+")
     subject = models.CharField(max_length=160)
     measure = models.CharField(max_length=10)
     period_start = AwareDateTimeField()
@@ -169,8 +170,21 @@ class LimitUsage(models.Model):
         constraints: ClassVar[Any] = [
             models.UniqueConstraint(
                 fields=["rule", "subject", "measure", "period_start"], name="mcp_app_usage_of_a_period"
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["tool", "subject", "measure", "period_start"], name="mcp_app_usage_of_a_tool"
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.rule_id} {self.subject} {self.units}"
+        return f"{self.number} {self.subject} {self.units}"
+
+    @property
+    def limit(self) -> str:
+        """The name of the limit, as callers know it."""
+        return self.rule.name if self.rule is not None else f"tool:{getattr(self.tool, 'name', '')}"
+
+    @property
+    def number(self) -> int:
+        """The ``id`` of the rule in ``mcp_app.limits.rules``: negative for the limit of a tool."""
+        return -self.tool_id if self.tool_id is not None else int(self.rule_id or 0)

@@ -14,7 +14,9 @@ from django.views.decorators.http import require_http_methods
 
 from mcp_app import conf
 from mcp_app.auth.own_addresses import offers_company_login, second_factor_lacks
+from mcp_app.catalogue.snapshots.limit_rules import all_rules
 from mcp_app.limits import report
+from mcp_app.limits.matching import Caller
 from mcp_app.oauth.connections import end
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.metadata import only_when_offered
@@ -92,6 +94,6 @@ def apps(request: HttpRequest) -> HttpResponse:
         "rows": rows,
         "done": "done" in request.GET,
         "second_factor": not second_factor_lacks(),
-        "fills": report.of_user(request.user.pk),
+        "fills": report.of_caller(all_rules(), Caller(f"user:{request.user.pk}")),
     }
     return page(request, "mcp_oauth/apps.html", context)

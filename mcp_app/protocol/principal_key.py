@@ -44,7 +44,6 @@ class CallerIds(NamedTuple):
 class Bound(StrEnum):
     """A quantity that is limited for each person. ``docs/limits.md`` has one row for each."""
 
-    TOOL_CALLS = "tool"
     RUNNING_CALLS = "running"
     OPEN_BACKGROUND_CALLS = "background"
     RUNNING_BACKGROUND_CALLS = "background-running"

@@ -23,13 +23,13 @@ class Code(StrEnum):
 
     UNKNOWN_TOOL = "unknown_tool"
     INVALID_ARGUMENTS = "invalid_arguments"
-    RATE_LIMITED = "rate_limited"
     TOO_MANY_RUNNING = "too_many_running"
     BACKLOG_FULL = "backlog_full"
     QUOTA_EXCEEDED = "quota_exceeded"
     STORAGE_FULL = "storage_full"
     APPROVAL_IMPOSSIBLE = "approval_impossible"
     CALLER_UNKNOWN = "caller_unknown"
+    RATE_LIMITED = "rate_limited"
     LIMIT_REACHED = "limit_reached"
     LIMIT_USED_UP = "limit_used_up"
     CREDENTIAL_ENDED = "credential_ended"
@@ -61,9 +61,6 @@ ANSWERS: Final = {
     Code.INVALID_ARGUMENTS: RefusalAnswer(
         InvalidParams, 400, "the arguments do not fit the tool's schema", as_result=True
     ),
-    Code.RATE_LIMITED: RefusalAnswer(
-        InvalidParams, 429, "the user called the tool too often", as_result=True
-    ),
     Code.TOO_MANY_RUNNING: RefusalAnswer(
         TooManyRequests, 429, "too many calls of the user run in this web process"
     ),
@@ -78,6 +75,7 @@ ANSWERS: Final = {
     Code.CALLER_UNKNOWN: RefusalAnswer(
         InvalidParams, 409, "a second user must approve the call, and its user is not known", as_result=True
     ),
+    Code.RATE_LIMITED: RefusalAnswer(TooManyRequests, 429, "the user called the tool too often"),
     Code.LIMIT_REACHED: RefusalAnswer(
         TooManyRequests, 429, "a limit is reached, and allows a call again within a minute"
     ),

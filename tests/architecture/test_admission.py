@@ -12,7 +12,6 @@ GATE = "mcp_app/execution/admission/"
 # By the code that a check needs: other places that use it, with the reason.
 CHECKS = {
     r"\bentry\.check\(": {},
-    r"\bTOOL_CALLS\b": {"mcp_app/protocol/principal_key.py": "its name"},
     r"\bmax_running_calls_per_principal\b": {
         "mcp_app/conf.py": "the setting",
         "mcp_app/execution/calls/calls.py": "hands it to the gate, for requests of every kind",

@@ -10,7 +10,9 @@ from django.urls import reverse
 
 from mcp_app.admin.callers import limit_words
 from mcp_app.admin.markup import relative
-from mcp_app.limits import current, report
+from mcp_app.catalogue.snapshots.limit_rules import all_rules
+from mcp_app.catalogue.snapshots.limit_rules import of_tools as tool_rules
+from mcp_app.limits import report
 from mcp_app.limits.answers import amount_of
 from mcp_app.limits.matching import Caller, choices
 from mcp_app.limits.notation import amounts_text
@@ -53,14 +55,12 @@ def of_caller(request: HttpRequest, caller: Caller) -> list[dict[str, Any]]:
     """Return the rows of what a caller has used, or [] if the user may not view limits."""
     if not request.user.has_perm(VIEW):
         return []
-    current.load_if_old()
-    return usage(report.of_caller(current.holder.rules.rules, caller))
+    return usage(report.of_caller(all_rules(), caller))
 
 
 def used_now() -> list[dict[str, Any]]:
     """Return the rows of the fullest limits, with a used part."""
-    current.load_if_old()
-    found = report.of_rules(current.holder.rules.rules)
+    found = report.of_rules(all_rules())
     return usage([each for each in found if each.used or each.refused][:MOST_USED])
 
 
@@ -68,8 +68,7 @@ def of_tool(request: HttpRequest, tool: str, tags: Collection[str]) -> list[dict
     """Return the limits of a tool with their fullest use, or [] if the user may not view limits."""
     if not request.user.has_perm(VIEW):
         return []
-    current.load_if_old()
-    rules = [rule for rule in current.holder.rules.rules if rule.takes(tool, tags, "")][:MOST_RULES]
+    rules = [rule for rule in all_rules() if rule.takes(tool, tags, "")][:MOST_RULES]
     fullest: dict[int, dict[str, Any]] = {}
     for row in usage(report.of_rules(rules)):
         fullest.setdefault(row["rule"], row)
@@ -86,20 +85,26 @@ def of_tool(request: HttpRequest, tool: str, tags: Collection[str]) -> list[dict
     ]
 
 
+def of_tools() -> list[dict[str, str]]:
+    """Return the first tools that have a limit by themselves, with their pages and amounts."""
+    found = tool_rules()[: MOST_RULES + 1]
+    return [{"tool": rule.what_value, "url": rule_url(rule), "amounts": amounts_text(rule)} for rule in found]
+
+
 def refused_lately() -> list[dict[str, Any]]:
     """Return the rows of a table of subjects that a limit refused in the last day."""
     rows = report.lately_refused()
     names = report.names_of(each.subject for each in rows)
     return [
         {
-            "limit": each.rule.name,
-            "url": reverse("admin:mcp_app_limitrule_change", args=[each.rule_id]),
+            "limit": each.limit,
+            "url": _url(each.number),
             "subject": each.subject,
             "name": names[each.subject],
             "measure": each.measure,
             "refused": each.refused,
             "at": relative(each.refused_at),
-            "observe": each.rule.mode == "observe",
+            "observe": each.rule is not None and each.rule.mode == "observe",
         }
         for each in rows
     ]
@@ -138,5 +143,9 @@ def holding(rule: Rule, rules: Iterable[Rule]) -> list[dict[str, Any]]:
 
 
 def rule_url(rule: Rule) -> str:
-    """Return the address of a limit's page, or "" for a limit that is not stored."""
-    return reverse("admin:mcp_app_limitrule_change", args=[rule.id]) if rule.id else ""
+    """Return the address of a limit's page or its tool's, or "" for a limit that is not stored."""
+    return _url(rule.id) if rule.id else ""
+
+
+def _url(number: int) -> str:
+    return reverse(f"admin:mcp_app_{'tool' if number < 0 else 'limitrule'}_change", args=[abs(number)])

@@ -20,6 +20,7 @@ from mcp_app.admin.limits.forms import LimitForm
 from mcp_app.admin.markup import badge
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.snapshots.current_snapshot import loaded
+from mcp_app.catalogue.snapshots.limit_rules import all_rules
 from mcp_app.database import clock
 from mcp_app.interface.text import marked
 from mcp_app.limits import current, preview, report, services
@@ -125,7 +126,9 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show the list, with a button to add a limit and the callers that were refused lately."""
         address = self.page_url("add") if request.user.has_perms(ADD) else ""
-        live = self._live_context() if self.has_view_permission(request) else {}
+        live: dict[str, Any] = {}
+        if self.has_view_permission(request):
+            live = {**self._live_context(), "tool_limits": tables.of_tools()}
         return super().changelist_view(request, {"add_url": address, **live, **(extra_context or {})})
 
     def live_view(self, request: HttpRequest) -> HttpResponse:
@@ -178,7 +181,6 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
     def row_page(self, request: HttpRequest, row: LimitRule) -> HttpResponse:
         """Show what is used of a limit, and the other limits that hold for its calls."""
         rule = current.rule_of(row)
-        current.load_if_old()
         problem = without_effect([row]).get(row.pk, "")
         context = {
             **self.object_context(request, f"Limit {marked(row)}", row),
@@ -189,7 +191,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             "amounts": amounts_text(row),
             "state": shown_state(row, problem),
             **self._row_context(request, row),
-            "holding": tables.holding(rule, current.holder.rules.rules),
+            "holding": tables.holding(rule, all_rules()),
             "problem": problem,
             "may_change": request.user.has_perms(CHANGE),
             "may_remove": self.has_remove_permission(request),
@@ -232,9 +234,8 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         rule = current.rule_of(draft)
         found = preview.of_rule(rule, loaded().tools)
         names = report.names_of(subject for subject, _ in found.subjects)
-        current.load_if_old()
         return {
             "preview": found,
             "subjects": [(names[subject], number) for subject, number in found.subjects],
-            "holding": tables.holding(rule, current.holder.rules.rules),
+            "holding": tables.holding(rule, all_rules()),
         }

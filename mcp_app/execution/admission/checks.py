@@ -13,12 +13,12 @@ from django.db import DatabaseError
 
 from mcp_app import conf
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.definitions.tool_limits import NO_LIMITS, ToolLimits
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.conf import Settings
 from mcp_app.database.queries import aquery_soon
 from mcp_app.limits import blocking
 from mcp_app.limits.limiter import Limiter, Ticket, ticket_for
+from mcp_app.limits.rules import OF_TOOLS
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import OPEN, State
 from mcp_app.protocol.errors import McpError
@@ -26,13 +26,11 @@ from mcp_app.protocol.principal_key import Bound, Person, Share, person_of, shar
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.sessions import quota
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.blocking.counting import count
 from mcp_app.streams.gateway import Streams
 
 BACKLOG_SECONDS: Final = 5
 # Maximum number of principals for which one process caches the count of unfinished calls.
 REMEMBERED = 10_000
-RATE = "Rate limit: {} may be called {} times {}. Try again later."
 RUNNING = "Too many running calls: wait for one to end, or cancel one."
 BACKLOG = "Too many background calls wait or run: wait for some to end, or cancel some."
 APPROVALS = "Too many calls wait for approval: wait for a decision, or cancel one."
@@ -59,9 +57,6 @@ class Queued(Protocol):
     def tool(self) -> str: ...
 
     @property
-    def limits(self) -> ToolLimits: ...
-
-    @property
     def approval_minutes(self) -> int | None: ...
 
     @property
@@ -83,7 +78,6 @@ class Inline:
     principal: str
     user_id: int | None
     tool: str
-    limits: ToolLimits
     approval_minutes: int | None
     four_eyes: bool
     running: Mapping[Share, int]
@@ -107,27 +101,25 @@ class Inline:
         ``counted`` is True if ``CallGate.count`` has counted the call.
         """
         minutes = entry.approval_minutes if entry.needs_approval else None
-        marks = NO_LIMITS if counted else entry, minutes, entry.four_eyes
         ticket = None
         if not (counted and may_wait):
             ticket = ticket_for(
                 principal.key, entry, path, seconds=seconds, concurrent=not may_wait, counted=counted
             )
-        return cls(principal.key, principal.user_id, entry.name, *marks, running, may_wait, ticket)
+        caller = principal.key, principal.user_id
+        return cls(*caller, entry.name, minutes, entry.four_eyes, running, may_wait, ticket)
 
 
 class Check(ABC):
     """A check in a web process.
 
-    ``concerns`` returns a false value for calls that the check always admits. ``limit`` is the name of the
-    field of ``ToolLimits`` that enables the check for inline calls, or "". A check that ``counts`` calls of
-    a period can run before the others.
+    ``concerns`` returns a false value for calls that the check always admits. ``limits`` are the names of
+    the fields of ``ToolLimits`` that enable the check for inline calls.
     """
 
-    limit: ClassVar = ""
+    limits: ClassVar[tuple[str, ...]] = ()
     of_queued: ClassVar = True
     of_inline: ClassVar = True
-    counts: ClassVar = False
     concerns: ClassVar[attrgetter[Any]] = attrgetter("principal")
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
@@ -141,50 +133,6 @@ class Check(ABC):
     @abstractmethod
     def now(cls, call: Any) -> None:
         """Raise McpError if the call may not start. This version is for code without an event loop."""
-
-
-class CallsPerPeriod(Check):
-    """A limit on one person's calls of one tool per period, shared by all processes and transports.
-
-    A subclass sets the name of its limit, and its period in seconds and in words.
-    """
-
-    counts = True
-    seconds: ClassVar[int]
-    period: ClassVar[str]
-
-    def __init_subclass__(cls) -> None:
-        """Set ``concerns`` to the tool limit that the subclass names."""
-        cls.concerns = attrgetter(f"limits.{cls.limit}")
-
-    async def soon(self, call: Queued | Inline) -> None:
-        """Count the call in the shared window. Raise McpError if the window is full."""
-        if not await self._streams.windows.hit(self.share(call), self.concerns(call), self.seconds):
-            raise self._refusal(call)
-
-    @classmethod
-    def now(cls, call: Queued) -> None:
-        """Count the call in the shared window.
-
-        The error states how many seconds remain until the window ends.
-        """
-        if wait := count(cls.share(call), cls.concerns(call), cls.seconds):
-            raise cls._refusal(call, wait)
-
-    @classmethod
-    def share(cls, call: Queued | Inline) -> Share:
-        """Return the name of the window in which the call counts."""
-        return share_of(Bound.TOOL_CALLS, call.principal, f"{cls.limit}/{call.tool}")
-
-    @classmethod
-    def _refusal(cls, call: Queued | Inline, wait: float = 0.0) -> McpError:
-        return refused(Code.RATE_LIMITED, RATE.format(call.tool, cls.concerns(call), cls.period), wait)
-
-
-class CallsPerMinute(CallsPerPeriod):
-    """The limit on one person's calls of one tool per minute."""
-
-    limit, seconds, period = "calls_per_minute", 60, "a minute"
 
 
 class RunningLimit(Check):
@@ -275,7 +223,7 @@ class ApprovalRequired(Check):
     ``check_waiting`` later limits the number of such calls.
     """
 
-    limit = "needs_approval"
+    limits = ("needs_approval",)
     concerns = attrgetter("approval_minutes")
 
     async def soon(self, call: Queued | Inline) -> None:
@@ -292,9 +240,9 @@ class ApprovalRequired(Check):
 
 
 class LimitRules(Check):
-    """The limits that administrators set by rules. They count last, so that they count no refused call."""
+    """The limits of administrators and of tools. They count last, so that they count no refused call."""
 
-    counts = True
+    limits = tuple(OF_TOOLS)
     concerns = attrgetter("ticket")
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
@@ -316,7 +264,7 @@ class LimitRules(Check):
 # The order of the checks once the tool exists and the arguments are valid. The first check that fails
 # determines the error.
 ORDER: Final[tuple[type[Check], ...]] = (
-    CallsPerMinute, RunningLimit, Backlog, Quota, ApprovalRequired, LimitRules,
+    RunningLimit, Backlog, Quota, ApprovalRequired, LimitRules,
 )  # fmt: skip
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any, Final
 
-from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.catalogue.snapshots.view import CatalogueView
 from mcp_app.conf import Settings
 from mcp_app.execution.admission.checks import ORDER, Inline, LimitRules, Queued
 from mcp_app.limits.current import buckets_of, holder
-from mcp_app.limits.rules import Bucket
 from mcp_app.protocol.errors import McpError
 from mcp_app.protocol.refusals import Code, refused
 from mcp_app.streams.gateway import Streams
 
 # The holder of the rules of this process. Without rules, ``active`` is False.
 rules = holder
+# The counts of a call, or () if no rule limits it.
+limits_of = buckets_of
 # The fields of a tool that enable further checks. If none is set, only ``RunningLimit`` can refuse a call.
-checked_fields: Final = attrgetter("background", *(kind.limit for kind in ORDER if kind.limit))
+checked_fields: Final = attrgetter("background", *(limit for kind in ORDER for limit in kind.limits))
 
 
 class CallGate:
@@ -31,7 +31,6 @@ class CallGate:
         every = tuple(kind(streams, settings) for kind in ORDER)
         self.queued = tuple(check for check in every if check.of_queued)
         self._inline = tuple(check for check in every if check.of_inline)
-        self._counting = tuple(check for check in every if check.counts)
         self.limiter = next(check.limiter for check in every if isinstance(check, LimitRules))
 
     async def admit_inline(self, call: Inline) -> None:
@@ -39,22 +38,6 @@ class CallGate:
         for check in self._inline:
             if check.concerns(call):
                 await check.soon(call)
-
-    async def count(self, call: Inline) -> None:
-        """Count a call before anything is stored for it. Raise McpError if a limit is reached."""
-        for check in self._counting:
-            if check.concerns(call):
-                await check.soon(call)
-
-
-def limits_of(entry: ToolEntry, principal: Principal, path: str) -> tuple[Bucket, ...]:
-    """Return the counts of a call, or () if no rule limits it. Use it only while ``rules.active``."""
-    return buckets_of(principal.key, entry.name, entry.tags, path)
-
-
-def is_counted(entry: ToolEntry) -> bool:
-    """Return True if a limit may count calls of the tool."""
-    return rules.active or any(getattr(entry, kind.limit) for kind in ORDER if kind.counts and kind.limit)
 
 
 def admit_now(call: Queued) -> None:

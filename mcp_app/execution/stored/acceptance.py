@@ -6,13 +6,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.definitions.tool_limits import NO_LIMITS
 from mcp_app.catalogue.snapshots.entries import ToolEntry
 from mcp_app.catalogue.sources.lookup import named
 from mcp_app.execution.questions.inputs import Inputs
 from mcp_app.execution.stored.approved_work import UNDER_FOUR_EYES, covers, work_of
 from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, stream_of
-from mcp_app.limits.current import holder as rules
 from mcp_app.limits.limiter import ticket_for
 from mcp_app.models import Tool
 from mcp_app.protocol.messages.server import ENDPOINT
@@ -49,10 +47,9 @@ def new_call(
     whole = {**arguments, **entry.fixed_arguments}
     approval = "" if inputs is None else inputs.approved
     approved = entry.needs_approval and covers(approval, entry, arguments)
-    stream, ticket = new_stream(), None
-    if rules.active:
-        path, state = session_fields.get("path", ENDPOINT), "" if inputs is None else inputs.round
-        ticket = ticket_for(principal.key, entry, path, holder=stream, state=state, counted=counted)
+    stream, path = new_stream(), session_fields.get("path", ENDPOINT)
+    state = "" if inputs is None else inputs.round
+    ticket = ticket_for(principal.key, entry, path, holder=stream, state=state, counted=counted)
     return NewCall(
         session_id=session_id,
         request_id=request_id,
@@ -74,7 +71,6 @@ def new_call(
         retry_of=retry_of,
         retried_by=retried_by,
         retried_before=retried_before,
-        limits=NO_LIMITS if counted else entry,
         approval_minutes=entry.approval_minutes if entry.needs_approval and not approved else None,
         approved=approved,
         work=work_of(entry.identity, whole) if entry.needs_approval else "",

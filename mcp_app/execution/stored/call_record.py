@@ -11,7 +11,6 @@ from uuid import UUID
 
 import orjson
 
-from mcp_app.catalogue.definitions.tool_limits import NO_LIMITS, ToolLimits
 from mcp_app.limits.limiter import Ticket
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import TERMINAL, State
@@ -55,10 +54,9 @@ class NewCall(StoredRequest):
     was approved in an earlier run. Only calls that need approval have ``work``, the digest that an approval
     covers, and ``catalogue_revision``, the revision that the caller saw. A call with ``task_seconds`` is a
     task, and its client may query it for that long. ``inputs`` is the value of ``Inputs.stored`` for a call
-    of 2026-07-28. ``lane`` is the name of the tool if its running calls are limited. ``limits`` and
-    ``ticket`` are for the gate and are not stored. ``place`` is the row of the request's idempotency key,
-    which will name the call. ``caller_token`` is the sealed token of the caller, for tools that may need
-    it. It is stored in Redis only.
+    of 2026-07-28. ``lane`` is the name of the tool if its running calls are limited. ``ticket`` is for the
+    gate and is not stored. ``place`` is the row of the request's idempotency key, which will name the call.
+    ``caller_token`` is the sealed token of the caller, for tools that may need it. Only Redis stores it.
     """
 
     timeout: float
@@ -69,7 +67,6 @@ class NewCall(StoredRequest):
     retry_of: UUID | None = None
     retried_by: int | None = None
     retried_before: tuple[str, ...] = ()
-    limits: ToolLimits = NO_LIMITS
     approval_minutes: int | None = None
     work: str = ""
     catalogue_revision: int | None = None

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from mcp_app.catalogue.snapshots.limit_rules import of_tools
 from mcp_app.interface.text import marked
 from mcp_app.limits.notation import (
     amount_fields,
@@ -81,6 +82,9 @@ class Command(BaseCommand):
     def _list(self, options: dict[str, Any]) -> None:
         for row in LimitRule.objects.select_related("user", "group"):
             self.stdout.write(_line(row))
+        for rule in of_tools():
+            words = (rule.name, who_text(rule), what_text(rule), amounts_text(rule), "set on the tool")
+            self.stdout.write(marked("  ".join(words)))
 
     def _remove(self, options: dict[str, Any]) -> None:
         row = LimitRule.objects.filter(name=options["name"]).first()

@@ -20,7 +20,7 @@ from django.test import Client
 from mcp_app import conf
 from mcp_app.auth.api_keys import issue_api_key, principal_of_user
 from mcp_app.catalogue.changes.mirroring import mirror
-from mcp_app.catalogue.snapshots.current_snapshot import refresh_now
+from mcp_app.catalogue.snapshots.current_snapshot import loaded, refresh_now
 from mcp_app.catalogue.toolsets.groups import memberships_of
 from mcp_app.catalogue.toolsets.services import save_toolset
 from mcp_app.execution import long_poll
@@ -34,9 +34,9 @@ from mcp_app.message_log.writer import drain_once
 from mcp_app.models import AuditEvent, Call, Message, Tool, Toolset
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import Forbidden
-from mcp_app.protocol.principal_key import Bound, person_of, share_of
+from mcp_app.protocol.principal_key import person_of
 from mcp_app.protocol.refusals import FAULTS
-from mcp_app.streams.blocking.counting import count
+from mcp_app.streams.blocking import limits as shared
 from mcp_app.streams.connections.keys import KEPT
 from mcp_app.streams.gateway import Streams
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
@@ -229,9 +229,9 @@ def test_rate_limit_is_shared_with_mcp_and_has_a_retry_after(api: Client) -> Non
     refused = _start(api)
     assert refused.status_code == 429
     assert 1 <= int(refused["Retry-After"]) <= 60
-    assert "2 times a minute" in refused.json()["detail"]
-    with redis.Redis.from_url(conf.get().redis_url, protocol=2) as client:
-        assert [key for key in client.keys("mcp:window:*") if b"tool/calls_per_minute/count/user:" in key]
+    assert "2 calls per minute" in refused.json()["detail"]
+    (bucket,) = limits.buckets_of(Call.objects.latest("pk").principal, loaded().tools["count"], "/mcp")
+    assert shared.lease(bucket.key, bucket.rule.emission, bucket.burst, 1).calls == 0
 
 
 def test_open_calls_per_principal_are_limited(api: Client, settings: Any) -> None:
@@ -303,9 +303,9 @@ def test_finished_call_is_retried_with_a_link_to_the_first(api: Client) -> None:
 REFUSALS = {
     "unknown_tool": (404, 409),
     "invalid_arguments": (400, 409),
-    "rate_limited": (429, 429),
     "backlog_full": (429, 429),
     "quota_exceeded": (429, 429),
+    "rate_limited": (429, 429),
     "approvals_full": (429, 429),
 }
 
@@ -324,16 +324,20 @@ def _refuse(code: str, call: Call, settings: Any) -> None:
     most = {"MAX_OPEN_BACKGROUND_CALLS_PER_PRINCIPAL": 0} if "backlog_full" in later else {}
     settings.MCP = {**settings.MCP, "MAX_WAITING_APPROVALS_PER_PRINCIPAL": 0, **most}
     limit = 1 if "rate_limited" in later else None
-    if limit:
-        count(share_of(Bound.TOOL_CALLS, call.principal, "calls_per_minute/count"), limit, 60)
     if "quota_exceeded" in later:
         with redis.Redis.from_url(conf.get().redis_url, protocol=2) as client:
             client.hset(KEPT[2], person_of(call.principal), conf.get().max_kept_bytes_per_principal)
     if "invalid_arguments" in later:
         Call.objects.filter(pk=call.pk).update(arguments='{"to":"three"}')
     gone = "unknown_tool" in later
-    Tool.objects.filter(name="count").update(calls_per_minute=limit, needs_approval=True, enabled=not gone)
+    Tool.objects.filter(name="count").update(calls_per_minute=limit, needs_approval=True)
     refresh_now(force=True)
+    if limit:
+        (bucket,) = limits.buckets_of(call.principal, loaded().tools["count"], "/mcp")
+        assert shared.lease(bucket.key, bucket.rule.emission, bucket.burst, 1).calls == 1
+    if gone:
+        Tool.objects.filter(name="count").update(enabled=False)
+        refresh_now(force=True)
 
 
 @pytest.mark.parametrize("code", REFUSALS)

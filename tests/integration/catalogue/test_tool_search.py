@@ -130,7 +130,8 @@ async def test_inner_tool_decides_on_permission_schema_and_limits(
     await current_snapshot.refresh()
     numbers = {"name": "add_numbers", "arguments": {"first": 1, "second": 2}}
     outcomes = [await call(member, READ, **numbers) for _ in range(2)]
-    assert [each.get("_meta", {}).get(META) for each in outcomes] == [None, "rate_limited"]
+    assert [each.get("data", {}).get("refusal") for each in outcomes] == [None, "rate_limited"]
+    assert outcomes[1]["data"]["limit"] == "tool:add_numbers"
 
 
 @pytest.mark.usefixtures("searched")

@@ -26,6 +26,7 @@ from mcp_app.limits.rules import BUDGET, Bucket
 from mcp_app.limits.services import delete_rule, reset_rule, save_rule
 from mcp_app.limits.subjects import without_effect
 from mcp_app.models import AuditEvent, LimitRule, LimitUsage, Tool
+from tests.unit.limits.rules import tool
 
 pytestmark = pytest.mark.django_db
 RATE = {"rate": 5, "rate_period": "minute"}
@@ -107,10 +108,10 @@ def test_member_who_leaves_a_group_is_no_longer_limited(ada: Any) -> None:
     save_rule(actor=None, name="team", who="member", who_value="analysts", **RATE)
     current.load()
     key = f"user:{ada.pk}/key:1"
-    assert current.buckets_of(key, "search", (), "/mcp")
+    assert current.buckets_of(key, tool(), "/mcp")
     ada.groups.clear()
     current.load()
-    assert not current.buckets_of(key, "search", (), "/mcp")
+    assert not current.buckets_of(key, tool(), "/mcp")
 
 
 @pytest.mark.parametrize("who", ["user:ada", "member:analysts", "group:analysts"])
@@ -118,20 +119,20 @@ def test_limit_follows_a_rename(who: str, ada: Any) -> None:
     run("add", "calm", "--who", who, "--budget", "9/month")
     current.load()
     principal = f"user:{ada.pk}/key:1"
-    (before,) = current.buckets_of(principal, "search", (), "/mcp")
+    (before,) = current.buckets_of(principal, tool(), "/mcp")
     get_user_model().objects.filter(pk=ada.pk).update(username="ada.lovelace")
     Group.objects.update(name="data team")
     get_user_model().objects.create_user("ada")
     Group.objects.create(name="analysts")
     current.load()
-    (after,) = current.buckets_of(principal, "search", (), "/mcp")
+    (after,) = current.buckets_of(principal, tool(), "/mcp")
     assert after.key == before.key
     renamed = who.replace("ada", "ada.lovelace").replace("analysts", "data team")
     assert run("list").startswith(f"calm  {renamed}  everything")
     row = LimitRule.objects.get()
     save_rule(actor=None, rule=row, budget=8)
     current.load()
-    (changed,) = current.buckets_of(principal, "search", (), "/mcp")
+    (changed,) = current.buckets_of(principal, tool(), "/mcp")
     assert (changed.key, changed.rule.budget) == (before.key, 8)
 
 
@@ -144,8 +145,8 @@ def test_exempt_callers_are_not_limited_even_after_a_rename(exempt: str, ada: An
     get_user_model().objects.filter(pk=ada.pk).update(username="ada.lovelace")
     Group.objects.update(name="data team")
     current.load()
-    assert not current.buckets_of(f"user:{ada.pk}/key:{key.pk}", "search", (), "/mcp")
-    assert current.buckets_of(f"user:{ada.pk + 1}/key:{key.pk + 1}", "search", (), "/mcp")
+    assert not current.buckets_of(f"user:{ada.pk}/key:{key.pk}", tool(), "/mcp")
+    assert current.buckets_of(f"user:{ada.pk + 1}/key:{key.pk + 1}", tool(), "/mcp")
     row = LimitRule.objects.get()
     (renamed,) = exemptions.names(row.exempt)
     assert (renamed != exempt) is not exempt.startswith("key:")
@@ -177,10 +178,10 @@ def test_migration_stores_the_users_and_groups_of_limits(ada: Any) -> None:
 
 def test_limit_follows_a_renamed_tool(django_capture_on_commit_callbacks: Any) -> None:
     values = {"origin": "http://127.0.0.1:1", "method": "GET", "path": "/"}
-    tool = save_entry(actor=None, kind=Tool, source=HTTP, name="search", request=values)
+    row = save_entry(actor=None, kind=Tool, source=HTTP, name="search", request=values)
     save_rule(actor=None, name="calm", who="installation", what="tool", what_value="search", **RATE)
     with django_capture_on_commit_callbacks(execute=True):
-        save_entry(actor=None, kind=Tool, source=HTTP, entry=tool, name="find", request=values)
+        save_entry(actor=None, kind=Tool, source=HTTP, entry=row, name="find", request=values)
     assert [each.what_value for each in current.holder.rules.rules] == ["find"]
 
 
@@ -298,6 +299,6 @@ def test_thousand_rules_are_loaded_with_two_queries_and_kept_while_unchanged(
     with django_assert_num_queries(2):
         current.load()
     first = current.holder.rules
-    assert len(current.buckets_of(f"user:{ada.pk}", "search", (), "/mcp")) == 1
+    assert len(current.buckets_of(f"user:{ada.pk}", tool(), "/mcp")) == 1
     current.load()
     assert current.holder.rules is first

@@ -16,13 +16,13 @@ from mcp_app.catalogue.definitions.decorators import tool
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.snapshots import entry_builder
 from mcp_app.catalogue.snapshots.entries import ToolEntry
-from mcp_app.execution.admission import checks
 from mcp_app.execution.calls.reply import StreamReference
+from mcp_app.limits import rules
+from mcp_app.limits.current import buckets_of
 from mcp_app.metrics import tally
 from mcp_app.models import Call, StoredSource, Tool
-from mcp_app.protocol.errors import InvalidParams, TooManyRequests
+from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.protocol.principal_key import Bound, share_of
 from mcp_app.protocol.refusals import META, Code
 from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.session import HTTP_SSE
@@ -30,7 +30,7 @@ from mcp_app.streams.base import QuotaExceeded
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.streamable_http.endpoint import Endpoint
-from tests.unit.handlers.desk import SETTINGS, Desk, offer
+from tests.unit.handlers.desk import Desk, offer
 from tests.unit.transports.streamable_http.asgi import POST, Exchange
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,12 +39,12 @@ RATED = {"calls_per_minute": 1}
 GUARDED = {"needs_approval": True, "four_eyes": True}
 # In gate order: each code, with a call that all later checks would refuse as well.
 QUEUED = (
-    *(Code.UNKNOWN_TOOL, Code.INVALID_ARGUMENTS, Code.RATE_LIMITED, Code.BACKLOG_FULL),
-    *(Code.QUOTA_EXCEEDED, Code.CALLER_UNKNOWN),
+    *(Code.UNKNOWN_TOOL, Code.INVALID_ARGUMENTS, Code.BACKLOG_FULL, Code.QUOTA_EXCEEDED),
+    *(Code.CALLER_UNKNOWN, Code.RATE_LIMITED),
 )
 INLINE = (
-    *(Code.UNKNOWN_TOOL, Code.INVALID_ARGUMENTS, Code.RATE_LIMITED, Code.TOO_MANY_RUNNING),
-    Code.APPROVAL_IMPOSSIBLE,
+    *(Code.UNKNOWN_TOOL, Code.INVALID_ARGUMENTS, Code.TOO_MANY_RUNNING, Code.APPROVAL_IMPOSSIBLE),
+    Code.RATE_LIMITED,
 )
 
 
@@ -83,8 +83,8 @@ async def full_desk(streams: Streams, later: tuple[Code, ...], **settings: Any) 
         streams.log.limits = replace(streams.log.limits, kept_bytes=1)
         await streams.log.append(desk.session.id, "kept", b"x")
     if Code.RATE_LIMITED in later:
-        share = share_of(Bound.TOOL_CALLS, desk.principal.key, "calls_per_minute/work")
-        await streams.windows.hit(share, 1, 60)
+        (bucket,) = buckets_of(desk.principal.key, entry_of(work, **RATED), "/mcp")
+        await desk.process.background.gate.limiter.leases.take(bucket)
     return desk
 
 
@@ -97,7 +97,7 @@ def asked(later: tuple[Code, ...]) -> dict[str, Any]:
 @pytest.mark.parametrize("place", range(len(QUEUED)), ids=QUEUED)
 async def test_gate_refuses_queued_calls_in_one_order(place: int, streams: Streams) -> None:
     later = QUEUED[place:]
-    options = {**RATED, **GUARDED} if Code.RATE_LIMITED in later else GUARDED
+    options = {**RATED, **GUARDED} if Code.CALLER_UNKNOWN in later else {**RATED, "background": True}
     offer(tools=[entry_of(work, **options)])
     desk = await full_desk(streams, later, redis_url=REDIS)
     assert code_of(await desk.request("tools/call", asked(later))) == QUEUED[place]
@@ -107,7 +107,7 @@ async def test_gate_refuses_queued_calls_in_one_order(place: int, streams: Strea
 @pytest.mark.parametrize("place", range(len(INLINE)), ids=INLINE)
 async def test_gate_refuses_inline_calls_in_one_order(place: int, streams: Streams) -> None:
     later = INLINE[place:]
-    options = {**RATED, **GUARDED} if Code.RATE_LIMITED in later else GUARDED
+    options = {**RATED, **GUARDED} if Code.APPROVAL_IMPOSSIBLE in later else RATED
     offer(tools=[entry_of(work, **options), entry_of(hang)])
     most = 1 if Code.TOO_MANY_RUNNING in later else 2
     desk = await full_desk(streams, later, max_running_calls_per_principal=most)
@@ -131,6 +131,7 @@ async def test_refusal_code_is_logged_and_counted(streams: Streams) -> None:
     assert batch["refusals"] == [[1, "rate_limited"], [2, "unknown_tool"]]
     assert {len(line) for line in batch["lines"]} == {12}
     assert sorted(tally.take()) == [
+        ("limited ", "", "tool:work", 1),
         ("refusal ", "", "rate_limited", 1),
         ("refusal ", "", "unknown_tool", 1),
     ]
@@ -181,24 +182,18 @@ async def test_full_quota_refusal_is_logged_and_counted_over_every_transport(
     assert sum(count for kind, _, _, count in tally.take() if kind == "refusal ") == 2
 
 
-async def test_documented_limit_is_checked_on_both_paths(streams: Streams) -> None:
-    """The class in "Add a limit" is sufficient for the gate."""
+def test_documented_limit_is_a_rule_of_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line in "Add a limit" is sufficient for the engine."""
     chapter = (ROOT / "docs/extending.md").read_text().partition("## Add a limit")[2]
-    known = dict(vars(checks))
+    known = dict(vars(rules))
     exec(chapter.partition("```python")[2].partition("```")[0], known)
-    check = known["CallsPerDay"](streams, SETTINGS)
-    limits = SimpleNamespace(calls_per_day=1, calls_per_minute=1)
-    call = SimpleNamespace(principal="user:1", tool="work", limits=limits)
-    await checks.CallsPerMinute(streams, SETTINGS).soon(call)
-    assert check.concerns(call) == 1
-    await check.soon(call)
-    with pytest.raises(InvalidParams, match="1 times a day") as refused:
-        await check.soon(call)
-    assert refused.value.refusal == Code.RATE_LIMITED
-    check.now(call)
-    with pytest.raises(InvalidParams) as refused:
-        check.now(call)
-    assert 0 < refused.value.retry_after <= 24 * 3600
+    monkeypatch.setattr(rules, "OF_TOOLS", known["OF_TOOLS"])
+    rule = rules.Rule.of_tool(
+        SimpleNamespace(name="work", order=(0, 0, 3), calls_per_day=7, calls_per_minute=None)
+    )
+    assert rule is not None
+    assert (rule.budget, rule.budget_period, rule.budget_unit, rule.rate) == (7, "day", "calls", 0)
+    assert rule.measures() == (rules.BUDGET,)
 
 
 @pytest.mark.django_db(transaction=True)

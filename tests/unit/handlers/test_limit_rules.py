@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import orjson
 import pytest
 from django.db.models.signals import post_save
 
 from mcp_app import Context
+from mcp_app.auth.principal import Principal
+from mcp_app.execution.calls.reply import Answered
 from mcp_app.execution.questions.inputs import FREE_ROUNDS
 from mcp_app.limits import current, usage
 from mcp_app.limits.rules import BUDGET, CONCURRENT, RATE, Bucket, Rule
@@ -17,15 +20,18 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.idempotency import MEMBER
 from mcp_app.protocol.refusals import LIMIT_META, META, Code
 from mcp_app.protocol.versions import V2025_03_26
+from mcp_app.sessions.exchange import Exchange as ModernExchange
 from mcp_app.sessions.session import HTTP_SSE
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.streamable_http.endpoint import Endpoint
+from tests.clients.envelopes import envelope_of
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.desk import Desk, offer
 from tests.unit.handlers.rounds import accept, call
 from tests.unit.limits.rules import rule
 from tests.unit.transports.streamable_http.asgi import POST, Exchange, Server, request
+from tests.views import SERVER
 
 REDIS = "redis://nowhere.invalid"
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -122,10 +128,98 @@ async def test_limited_call_with_a_key_writes_nothing(
     try:
         for key, stored in (("first", True), ("first", True), ("second", False), ("first", True)):
             answer = await rounds.go(_meta={MEMBER: key})
-            assert bool(answer.get("isError")) is not stored, key
+            assert (bool(answer.get("isError")) or "data" in answer) is not stored, key
     finally:
         post_save.disconnect(note)
     assert written == ["KeyedCall"]
+
+
+OWN = {"calls_per_minute": 2}
+TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+# By path: the version, further options of the tool, members of the request, and the client's capabilities.
+PATHS: dict[str, tuple[str, Any, Any, Any]] = {
+    "2025-03-26": ("2025-03-26", {}, {}, {}),
+    "2025-11-25": ("2025-11-25", {}, {}, {}),
+    "2026-07-28": ("2026-07-28", {}, {}, {}),
+    "background call": ("2025-11-25", {"background": True}, {}, {}),
+    "background call of 2026-07-28": ("2026-07-28", {"background": True}, {}, {}),
+    "task of 2025-11-25": ("2025-11-25", {"background": True}, {"task": {}}, {}),
+    "task of 2026-07-28": ("2026-07-28", {"background": True}, {}, TASKS),
+    "idempotency key": ("2026-07-28", {}, {"_meta": {MEMBER: "{}"}}, {}),
+    "call that needs approval": ("2025-11-25", {"needs_approval": True}, {}, {}),
+}
+
+
+async def outcome_of(desk: Desk, path: str, number: int) -> Any:
+    """Return the error of a call by a path, or None if it was admitted. No worker runs it."""
+    version, _, members, capabilities = PATHS[path]
+    params = {"name": "work", **members}
+    if MEMBER in members.get("_meta", {}):
+        params["_meta"] = {MEMBER: str(number)}
+    message = jsonrpc.Request(number, "tools/call", params)
+    if version == "2026-07-28":
+        exchange = ModernExchange(envelope_of(capabilities), desk.principal.key, SERVER)
+        outcome = await desk.process.dispatcher.exchange(desk.asked(exchange), message, b"{}")
+        answer = outcome.answered
+    else:
+        outcome = await desk.process.dispatcher.request(desk.asked(), message, b"{}")
+        answer = outcome.body if isinstance(outcome, Answered) else b""
+    found = orjson.loads(answer) if answer else {}
+    assert not found.get("result", {}).get("isError"), found
+    return found.get("error")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", PATHS)
+async def test_calls_per_minute_of_a_tool_are_a_rate_on_every_path(path: str, streams: Streams) -> None:
+    version, options, _, _ = PATHS[path]
+    offer(tools=[tool_entry(work, **OWN, **options)])
+    desk = Desk(streams, redis_url=REDIS, grace_seconds=0.01)
+    await desk.open(version if version != "2026-07-28" else "2025-11-25")
+    outcomes = [await outcome_of(desk, path, number) for number in range(4)]
+    assert [each is None for each in outcomes] == [True, True, False, False]
+    data = outcomes[-1]["data"]
+    assert 29_000 < data.pop("retryAfterMs") <= 30_000
+    assert data == {
+        "limit": "tool:work", "measure": "rate", "scope": "user tool:work", "retryAfter": 30,
+        "refusal": Code.RATE_LIMITED,
+    }  # fmt: skip
+    assert [*usage._notes.refused.values()] == [2]
+
+
+@pytest.mark.parametrize("role", ["another credential", "another user"])
+async def test_calls_per_minute_of_a_tool_count_users(role: str, streams: Streams) -> None:
+    offer(tools=[tool_entry(work, calls_per_minute=1)])
+    desk, key = Desk(streams), {"another credential": "user:7/client:3", "another user": "user:8/key:3"}[role]
+    statuses = []
+    for caller in ("user:7/key:1", key):
+        desk.principal = Principal(caller, caller, frozenset())
+        await desk.open()
+        statuses.append("error" in await desk.request("tools/call", {"name": "work"}))
+    assert statuses == [False, role == "another credential"]
+
+
+@pytest.mark.parametrize(
+    ("values", "admitted"),
+    [
+        ({"who": "user", "who_value": "ada", "users": frozenset({"loopback"}), "rate": 3}, 3),
+        ({"who": "member", "who_value": "team", "users": frozenset({"loopback"}), "rate": 3}, 3),
+        ({"who": "user", "who_value": "bob", "users": frozenset({"user:9"}), "rate": 3}, 2),
+        ({**EACH, "rate": 1}, 1),
+        ({**EACH, "rate": 3}, 2),
+        ({**EACH, "rate": 1, "observe": True}, 2),
+        ({"who": "installation", "rate": 1}, 1),
+    ],
+)
+async def test_more_specific_rule_replaces_the_calls_per_minute_of_a_tool(
+    values: Any, admitted: int, streams: Streams
+) -> None:
+    current.replace([rule("special", **values, what="tool", what_value="work")])
+    offer(tools=[tool_entry(work, **OWN)])
+    desk = Desk(streams)
+    await desk.open()
+    answers = [await desk.request("tools/call", {"name": "work"}, number) for number in range(5)]
+    assert sum("result" in each for each in answers) == admitted
 
 
 async def test_each_call_of_a_batch_is_counted(streams: Streams) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 from mcp_app.limits.rules import RATE, Bucket, Rule
@@ -14,6 +15,11 @@ def rule(name: str = "rule", **values: Any) -> Rule:
     """Return a rule for everybody and all tools, except for ``values``."""
     values = {"who": "installation", "who_value": "", "what": "everything", "what_value": "", **values}
     return Rule(next(_ids), name, **values)
+
+
+def tool(name: str = "search", *tags: str, calls_per_minute: int | None = None, number: int = 1) -> Any:
+    """Return a tool with the fields of an entry that limits read."""
+    return SimpleNamespace(name=name, tags=tags, calls_per_minute=calls_per_minute, order=(0, 0, number))
 
 
 def bucket(measure: str = RATE, **values: Any) -> Bucket:

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_app.limits.matching import Caller, RuleSet, choices
 from mcp_app.limits.rules import Period
-from tests.unit.limits.rules import rule
+from tests.unit.limits.rules import rule, tool
 
 ADA, BOB = "user:1/key:7", "user:2/client:9"
 ANALYSTS = frozenset({"user:1"})
@@ -34,7 +34,7 @@ WHO = (
 def test_rule_counts_calls_of_its_callers_for_their_subject(who: Any, ada: str, bob: str) -> None:
     rules = RuleSet([rule(**who, **RATE)])
     for principal, subject in ((ADA, ada), (BOB, bob)):
-        found = [each.subject for each in rules.buckets(principal, "search", (), "/mcp", "192.0.2.7")]
+        found = [each.subject for each in rules.buckets(principal, tool(), "/mcp", "192.0.2.7")]
         assert found == ([subject] if subject else [])
 
 
@@ -51,23 +51,23 @@ def test_rule_counts_calls_of_its_callers_for_their_subject(who: Any, ada: str, 
     ],
 )
 def test_rule_limits_calls_of_its_tools(what: Any, is_limited: bool) -> None:
-    found = RuleSet([rule(**what, **RATE)]).buckets(ADA, "search", ("billing",), "/mcp/team")
+    found = RuleSet([rule(**what, **RATE)]).buckets(ADA, tool("search", "billing"), "/mcp/team")
     assert bool(found) is is_limited
 
 
 def test_new_tag_of_a_tool_is_limited_at_its_next_call() -> None:
     rules = RuleSet([rule(what="tag", what_value="billing", **RATE)])
-    assert not rules.buckets(ADA, "search", (), "/mcp")
-    assert rules.buckets(ADA, "search", ("billing",), "/mcp")
-    assert not rules.buckets(ADA, "search", (), "/mcp")
+    assert not rules.buckets(ADA, tool(), "/mcp")
+    assert rules.buckets(ADA, tool("search", "billing"), "/mcp")
+    assert not rules.buckets(ADA, tool(), "/mcp")
 
 
 @pytest.mark.parametrize("network", ["192.0.2.0/24", "::ffff:192.0.2.0/120", "192.0.2.7"])
 @pytest.mark.parametrize("address", ["192.0.2.7", "::ffff:192.0.2.7"])
 def test_address_of_a_socket_for_both_protocols_is_in_its_network(network: str, address: str) -> None:
     rules = RuleSet([rule(who="address", who_value=network, **RATE)])
-    assert rules.buckets(ADA, "search", (), "/mcp", address)
-    assert not rules.buckets(ADA, "search", (), "/mcp", "::ffff:198.51.100.1")
+    assert rules.buckets(ADA, tool(), "/mcp", address)
+    assert not rules.buckets(ADA, tool(), "/mcp", "::ffff:198.51.100.1")
 
 
 @pytest.mark.parametrize("exempt", ["user:1", "key:7"])
@@ -75,13 +75,13 @@ def test_exempt_caller_is_limited_by_less_specific_rules_only(exempt: str) -> No
     calm = rule("calm", who="user", who_value="*", what="tool", what_value="search", rate=1, exempt={exempt})
     each = rule("each", who="user", who_value="*", rate=9)
     rules = RuleSet([calm, each])
-    found = [rules.buckets(principal, "search", (), "/mcp")[0].rule.name for principal in (ADA, BOB)]
+    found = [rules.buckets(principal, tool(), "/mcp")[0].rule.name for principal in (ADA, BOB)]
     assert found == ["each", "calm"]
 
 
 def test_user_who_acts_as_another_counts_as_the_acting_user() -> None:
     rules = RuleSet([rule(who="user", who_value="*", rate=1)])
-    assert [each.subject for each in rules.buckets("user:5/bench/by:1", "t", (), "/mcp")] == ["user:1"]
+    assert [each.subject for each in rules.buckets("user:5/bench/by:1", tool("t"), "/mcp")] == ["user:1"]
 
 
 # The rules that fit, by name, in the order of what they beat.
@@ -127,19 +127,19 @@ def test_rules_of_all_levels_hold_with_four_counts_at_most() -> None:
         {"who": "address", "who_value": "*"},
     ]
     rules = [rule(f"{at}-{kind['who']}", **kind, rate=1_000 + at) for at in range(200) for kind in kinds]
-    found = RuleSet(rules).buckets(ADA, "search", (), "/mcp", "192.0.2.7")
+    found = RuleSet(rules).buckets(ADA, tool(), "/mcp", "192.0.2.7")
     assert [each.rule.who for each in found] == ["address", "key", "group", "installation"]
 
 
 def test_observing_rule_replaces_no_enforced_rule() -> None:
     rules = [rule("all", rate=10), rule("watch", what="tool", what_value="search", rate=1, observe=True)]
-    found = RuleSet(rules).buckets(ADA, "search", (), "/mcp")
+    found = RuleSet(rules).buckets(ADA, tool(), "/mcp")
     assert [each.rule.name for each in found] == ["all", "watch"]
 
 
 def test_measures_of_rules_are_chosen_apart() -> None:
     rules = [rule("all", rate=10, budget=5), rule("tool", what="tool", what_value="search", concurrent=2)]
-    found = RuleSet(rules).buckets(ADA, "search", (), "/mcp")
+    found = RuleSet(rules).buckets(ADA, tool(), "/mcp")
     assert {(each.rule.name, each.measure) for each in found} == {
         ("all", "rate"), ("all", "budget"), ("tool", "concurrent"),
     }  # fmt: skip
