@@ -210,3 +210,23 @@ def test_request_and_response_are_shown_in_two_panes(root: Client, seeded: Seed)
 def test_pages_without_a_list_have_their_own_heading(model: str, view: str, title: str, root: Client) -> None:
     heading = root.get(page(model, view)).content.decode().partition("<h1")[2].partition("</h1>")[0]
     assert re.sub(r"<[^>]*>", " ", heading).split(">")[-1].split("chevron_right")[-1].strip() == title
+
+
+SENT = {
+    "number": 1, "method": "POST", "url": "https://crm.example.com/mcp", "headers": [["X-Kind", "a"]],
+    "body": '{"q":"<b>\u202e"}', "sent": 9, "status": 503, "content_type": "text/plain", "answer": "Away",
+    "received": 4, "ms": 12.5, "problem": "",
+}  # fmt: skip
+
+
+def test_requests_to_other_servers_are_beside_their_message(root: Client, seeded: Seed) -> None:
+    message = Message.objects.filter(session=seeded.session, method="tools/call").latest("pk")
+    assert "Requests to other servers" not in root.get(page("message", "change", message.pk)).content.decode()
+    message.outgoing = json.dumps([SENT])
+    message.save()
+    shown = root.get(page("message", "change", message.pk)).content.decode()
+    assert "POST https://crm.example.com/mcp" in shown
+    assert "status 503" in shown
+    assert "<b>\u202e" not in shown
+    api = root.get(f"/api/messages/{message.pk}/").json()
+    assert api["outgoing"][0]["answer"] == "Away"
