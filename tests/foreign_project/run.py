@@ -72,7 +72,9 @@ class Project:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         links = f"{wheel.parent} {kept.get('PIP_FIND_LINKS', '')}".strip()
         path = f"{self.bin}{os.pathsep}{kept['PATH']}"
-        self.environment = {**kept, "PATH": path, "PIP_FIND_LINKS": links, "REDIS_URL": redis_url}
+        # Python compiles what is imported; pip would compile every module of every library.
+        pip = {"PIP_FIND_LINKS": links, "PIP_NO_COMPILE": "1"}
+        self.environment = {**kept, **pip, "PATH": path, "REDIS_URL": redis_url}
         self.running: list[subprocess.Popen[bytes]] = []
         if not environment.exists():
             subprocess.run([python, "-m", "venv", str(environment)], check=True)
