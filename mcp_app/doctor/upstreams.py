@@ -72,7 +72,7 @@ def with_accounts(_: Installation) -> Iterator[Finding]:
     lost = sum(not is_readable(row) for row in rows)
     if lost:
         text = f"the tokens of {lost} of {len(rows)} user connections cannot be decrypted"
-        remedy = "Put the former key behind the new one in STATE_KEYS, or let the users connect again."
+        remedy = "Put the previous key behind the new one in STATE_KEYS, or let the users connect again."
         yield error(ACCOUNTS, text, remedy)
     elif rows and not names:
         yield ok(ACCOUNTS, f"the tokens of {len(rows)} user connection{'s' * (len(rows) != 1)} can be read")

@@ -92,7 +92,7 @@ def _own_subjects(rule: Rule) -> set[str]:
 def of_caller(rules: Iterable[Rule], caller: Caller) -> list[Fill]:
     """Return the fills of all rules that may limit a caller, whichever tool it calls.
 
-    The limits of tools by themselves are left out unless the caller used them, so that the caller learns of
+    The calls per minute of tools are left out unless the caller used them, so that the caller learns of
     no further tools.
     """
     found = [

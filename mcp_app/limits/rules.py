@@ -121,7 +121,7 @@ class Rule:
 
 
 def has_limit(tool: Any) -> bool:
-    """Return True if a tool has a limit by itself."""
+    """Return True if a tool has calls per minute."""
     return any(getattr(tool, limit) for limit in OF_TOOLS)
 
 

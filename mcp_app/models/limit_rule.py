@@ -152,7 +152,7 @@ class LimitRule(EditedRow):
 class LimitUsage(models.Model):
     """The units that one caller used of a rule in one period, and how many calls the rule refused.
 
-    The limit of a tool by itself has no rule, but the ``tool``. A rate or a number of concurrent calls has a
+    Calls per minute of a tool have no rule, but the ``tool``. A rate or a number of concurrent calls has a
     row only for periods in which it was reached. Its period is an hour.
     """
 

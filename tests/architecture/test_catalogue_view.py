@@ -17,6 +17,8 @@ USERS = {
         # Pages of limits show the tags of tools, which only the served entries have.
         "mcp_app/admin/entries/catalogue.py",
         "mcp_app/admin/limits/limit_admin.py",
+        # Calls per minute belong to tools, and limits are of the whole installation.
+        "mcp_app/catalogue/snapshots/limit_rules.py",
         "mcp_app/execution/call_log.py",
     },
     "refresh": {

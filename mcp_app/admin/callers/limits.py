@@ -86,7 +86,7 @@ def of_tool(request: HttpRequest, tool: str, tags: Collection[str]) -> list[dict
 
 
 def of_tools() -> list[dict[str, str]]:
-    """Return the first tools that have a limit by themselves, with their pages and amounts."""
+    """Return the first tools with calls per minute, with their pages and amounts."""
     found = tool_rules()[: MOST_RULES + 1]
     return [{"tool": rule.what_value, "url": rule_url(rule), "amounts": amounts_text(rule)} for rule in found]
 

@@ -14,6 +14,6 @@ def all_rules() -> list[Rule]:
 
 
 def of_tools() -> list[Rule]:
-    """Return the rules of the tools that have a limit by themselves, by name."""
+    """Return the rules of the tools with calls per minute, by name."""
     rules = (Rule.of_tool(tool) for _, tool in sorted(loaded().tools.items()))
     return [rule for rule in rules if rule is not None]

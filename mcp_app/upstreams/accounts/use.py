@@ -39,7 +39,7 @@ _UNREADABLE: Final = "The stored tokens cannot be read. Connect again."
 _ELSEWHERE: Final = "The connection belongs to another address of the server. Connect again."
 _KEY_LOST: Final = (
     "This installation cannot decrypt the stored tokens, because its key has changed. Connect again, or ask "
-    "an administrator to restore the former key (STATE_KEYS or SECRET_KEY)."
+    "an administrator to restore the previous key (STATE_KEYS or SECRET_KEY)."
 )
 _EXPIRED: Final = "The connection has expired. Connect again."
 _REFUSED: Final = "The server refused the connection (401)."
