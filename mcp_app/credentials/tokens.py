@@ -171,8 +171,9 @@ async def _granted(grant: Grant) -> _Kept:
         status, answer = await posted(grant.url, (*form, *own), Secrets())
     found, kind = answer.get("access_token"), str(answer.get("token_type", "bearer"))
     if status != 200 or not isinstance(found, str):
-        error = answer.get("error")
-        code = f" ({error})" if isinstance(error, str) and ERROR.fullmatch(error) else ""
+        stated = answer.get("error")
+        error = stated if isinstance(stated, str) and ERROR.fullmatch(stated) else ""
+        code = f" ({error})" if error else ""
         is_of_caller = grant.subject is not None and error in exchanges.OF_CALLER
         raise TokenRefused(f"The token server answered {status}{code}.", is_of_caller=is_of_caller)
     if kind.lower() != "bearer" or not TOKEN.fullmatch(found):

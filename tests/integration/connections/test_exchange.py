@@ -171,6 +171,8 @@ ANSWERS: dict[str, tuple[int, Any, str]] = {
     "list": (200, ["ey.ada"], "200"),
     "refused": (400, {"error": "invalid_grant", "error_description": "ey.ada"}, "Log in at the identity"),
     "token as the error": (400, {"error": "ey.ada"}, "400."),
+    "object as the error": (400, {"error": {"a": "ey.ada"}}, "400."),
+    "list as the error": (400, {"error": ["ey.ada"]}, "400."),
     "unknown client": (401, {"error": "invalid_client"}, "invalid_client"),
     "fault": (503, {}, "503"),
     "redirect": (302, {}, "302"),
