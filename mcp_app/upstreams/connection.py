@@ -69,7 +69,12 @@ class LocalSession(Protocol):
         """True while its connection is open and belongs to the running event loop."""
 
     async def request(
-        self, sent: Outgoing, on_event: OnEvent | None, until: float, budget: Budget
+        self,
+        server: UpstreamServer,
+        sent: Outgoing,
+        on_event: OnEvent | None,
+        until: float,
+        budget: Budget,
     ) -> Event | None:
         """Send a message and return the answer. Raise UpstreamFault."""
 
@@ -99,7 +104,7 @@ async def post(
     until = time.monotonic() + (server.seconds if seconds is None else seconds)
     if (session_id := _local(sent.headers)) is not None:
         session = _session(session_id)
-        return Reply(await session.request(sent, on_event, until, budget), session_id)
+        return Reply(await session.request(server, sent, on_event, until, budget), session_id)
     attempt = partial(_attempt, server, sent, until, on_event, budget, idle, is_timed)
     if _has_secrets(server):
         return await with_secrets(server, until, attempt)

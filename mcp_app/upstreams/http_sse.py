@@ -80,31 +80,45 @@ class EventSession:
         self._loop.call_soon_threadsafe(self._task.cancel)
 
     async def request(
-        self, sent: Outgoing, on_event: OnEvent | None, until: float, budget: Budget
+        self,
+        server: UpstreamServer,
+        sent: Outgoing,
+        on_event: OnEvent | None,
+        until: float,
+        budget: Budget,
     ) -> Event | None:
-        """Send a message and return the answer, or None for a message that gets none. Raise UpstreamFault."""
+        """Send a message and return the answer, or None for a message that gets none. Raise UpstreamFault.
+
+        ``server`` has the account of this request. The token of its caller may differ from the stream's.
+        """
         if sent.body is None:
             raise UpstreamFault(Kind.NOT_MCP, "has no stream for changes outside of calls.", status=405)
+        self._server = server
         try:
             async with asyncio.timeout(max(until - time.monotonic(), 0.001)):
                 if sent.id is None:
-                    await self._post(sent, until)
+                    await self._post(server, sent, until)
                     return None
-                return await self._answered(sent, on_event, until, budget)
+                return await self._answered(server, sent, on_event, until, budget)
         except TimeoutError:
             if time.monotonic() < until:
                 raise
             raise UpstreamFault(Kind.TIMEOUT, "did not answer in time.") from None
 
     async def _answered(
-        self, sent: Outgoing, on_event: OnEvent | None, until: float, budget: Budget
+        self,
+        server: UpstreamServer,
+        sent: Outgoing,
+        on_event: OnEvent | None,
+        until: float,
+        budget: Budget,
     ) -> Event | None:
         number = sent.id
         assert number is not None
         messages = self._open[number] = asyncio.Queue(MAX_WAITING)
         reader = AnswerReader(number, budget)
         try:
-            record = await self._post(sent, until)
+            record = await self._post(server, sent, until)
             while True:
                 message = await messages.get()
                 if message is None:
@@ -118,7 +132,7 @@ class EventSession:
         finally:
             self._open.pop(number, None)
 
-    async def _post(self, sent: Outgoing, until: float) -> OnContent | None:
+    async def _post(self, server: UpstreamServer, sent: Outgoing, until: float) -> OnContent | None:
         """Send a message to the address that the stream named. Return what records its answer."""
         headers = tuple(pair for pair in sent.headers if pair[0] != SESSION_HEADER)
         request = Request("POST", self._endpoint.result(), headers, sent.body)
@@ -127,17 +141,17 @@ class EventSession:
             self._hide(own)
             policy, left = connection.policy(connection.BUDGET), connection.left_until(until)
             # The address of messages often contains the id of the session.
-            shown = self._server.url
+            shown = server.url
             async with recorded(request, policy, own, shown=shown, seconds=left) as answer:
-                await connection.accepted(self._server, answer, sent, own)
+                await connection.accepted(server, answer, sent, own)
                 return answer.on_content
 
         try:
-            return await connection.with_secrets(self._server, until, attempt)
+            return await connection.with_secrets(server, until, attempt)
         except EgressRefused as refused:
             raise UpstreamFault(Kind.BLOCKED, f"cannot be used. {refused}", sent=refused.sent) from None
         except EgressFailed as failed:
-            raise connection.failure(self._server, failed, until) from None
+            raise connection.failure(server, failed, until) from None
 
     def _hide(self, own: Secrets) -> None:
         """Hide secrets in the messages from now on."""
@@ -225,7 +239,7 @@ class EventSession:
 
     async def _answer(self, sent: Outgoing) -> None:
         with suppress(UpstreamFault):
-            await self._post(sent, time.monotonic() + 5.0)
+            await self._post(self._server, sent, time.monotonic() + 5.0)
 
 
 def _id(value: Any) -> jsonrpc.Id | None:

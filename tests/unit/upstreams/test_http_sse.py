@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
 import pytest
 from asgiref.sync import sync_to_async
 
 from mcp_app.credentials import services as credentials
+from mcp_app.credentials.exchange import OF_ACCESS, Subject
 from mcp_app.protocol.client.answers import Event, Progress
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.upstreams import client, connection
 from mcp_app.upstreams.caller import Caller
-from mcp_app.upstreams.server import UpstreamServer
+from mcp_app.upstreams.server import ExchangedAccount, UpstreamServer
 from tests.servers.asgi_site import served
 from tests.unit.upstreams.test_client import call, text
 
@@ -228,3 +231,50 @@ async def test_refused_token_is_renewed_before_the_stream(guarded: GuardedServer
     await credentials.secrets_for("old-key", server.url)
     guarded.tokens += 1
     assert text(await call(server, "which")) == "1 [hidden]"
+
+
+class ExchangingServer(OldServer):
+    """A server of HTTP+SSE with an exchange of tokens. ``used`` are the credentials of its messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used: list[str] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/token":
+            (subject,) = parse_qs((await receive())["body"].decode())["subject_token"]
+            answer = {"access_token": f"for-{subject}", "token_type": "Bearer"}
+            answer["issued_token_type"] = OF_ACCESS
+            headers = [(b"content-type", b"application/json")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+            return
+        if scope["path"] == "/messages":
+            self.used.append(dict(scope["headers"])[b"authorization"].decode())
+        await super().__call__(scope, receive, send)
+
+    def _answers(self, message: dict[str, Any], name: str) -> list[Any]:
+        # The answer to a ping would arrive at any time.
+        return [each for each in super()._answers(message, name) if each.get("method") != "ping"]
+
+
+@pytest.mark.requirement("INT-72")
+@pytest.mark.django_db(transaction=True)
+async def test_open_stream_does_not_lend_its_token_to_later_calls() -> None:
+    async with running(ExchangingServer()) as old:
+        await sync_to_async(credentials.save_credential)(
+            actor=None, name="sts", kind="token_exchange", origins=[old.origin],
+            token_url=f"{old.origin}/token", secret={"client_id": "us", "client_secret": "s" * 20},
+        )  # fmt: skip
+
+        async def used_by(subject: str) -> list[str]:
+            login = Subject(subject, time.time() + 300)
+            account = ExchangedAccount("7", "user:7/client:a", "sts", lambda: login)
+            server = UpstreamServer(1, "old", f"{old.origin}/sse", seconds=5.0, account=account)
+            del old.used[:]
+            await call(server, "which")
+            return old.used
+
+        assert {*await used_by("wide")} == {"Bearer for-wide"}
+        assert {*await used_by("narrow")} == {"Bearer for-narrow"}
+        assert old.opened == 1
