@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
@@ -260,7 +261,7 @@ class Paths:
 def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]]:
     from benchmarks.hops.mcp import asking
 
-    _connect()
+    connect_threads()
     paths = Paths(web, worker)
     rows: list[tuple[str, Entered]] = []
     for name, path in (
@@ -281,7 +282,7 @@ def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]
     return rows
 
 
-def _connect() -> None:
+def connect_threads() -> None:
     """Open the connections of all threads that query, because the thread that serves a call varies."""
     from mcp_app.database import queries
 
@@ -323,8 +324,13 @@ def _is_store(code: CodeType) -> bool:
 def main() -> None:
     """Set up, take every path and print the table. ``-v`` lists the functions, ``--counts`` skips times."""
     recorder = Recorder()
-    threading.setprofile(recorder)  # For future threads: their event loops and those of the database.
-    sys.setprofile(recorder)
+    with installation(recorder):
+        _measure(recorder, names="-v" in sys.argv, timed="--counts" not in sys.argv)
+
+
+@contextmanager
+def installation(profile: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
+    """Set up an empty installation in this process, with ``profile`` in this and all future threads."""
     with tempfile.TemporaryDirectory(prefix="hops-") as folder:
         from mcpsite.redis_server import RedisServer
 
@@ -340,18 +346,20 @@ def main() -> None:
                 "SECRET_KEY": "only for the hop table, which nobody can reach",
             }
             os.environ.pop("DATABASE_URL", None)
-            _measure(recorder, names="-v" in sys.argv, timed="--counts" not in sys.argv)
+            import django
+            from django.core.management import call_command
+
+            django.setup()
+            call_command("migrate", verbosity=0)
+            logging.disable(logging.INFO)
+            threading.setprofile(profile)  # For future threads: their event loops and those of the database.
+            sys.setprofile(profile)
+            yield
         finally:
             server.stop()
 
 
 def _measure(recorder: Recorder, *, names: bool, timed: bool) -> None:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    call_command("migrate", verbosity=0)
-    logging.disable(logging.INFO)
     from mcp_app import conf
     from mcp_app.execution.worker.worker import Worker
 

@@ -21,7 +21,6 @@ AT_LEAST = 0.95
 FILL = """
 from django.contrib.auth.models import Group, User
 from mcp_app.catalogue.toolsets.services import save_toolset
-from mcp_app.limits.services import save_rule
 from mcp_app.models import LimitRule
 
 User.objects.bulk_create(User(username=f"user-{n}") for n in range(500))
@@ -35,12 +34,17 @@ LimitRule.objects.bulk_create(
         for n in range(298)
     ]
 )
-save_rule(actor=None, name="all", who="installation", rate=1_000_000, rate_period="second")
-save_rule(actor=None, name="echo", who="installation", what="tool", what_value="echo",
-          rate=1_000_000, rate_period="second")
 for n in range(200):
     save_toolset(actor=None, slug=f"team-{n}", audience="everyone",
                  members=[{"kind": "tool", "key": "echo"}], rules=[])
+"""
+# Two rules that count every call.
+MATCHING = """
+from mcp_app.limits.services import save_rule
+from mcp_app.models import LimitRule
+
+save_rule(actor=None, name="all", who="installation", rate=1_000_000, rate_period="second")
+save_rule(actor=None, name="each", who="user", who_value="*", rate=1_000_000, rate_period="second")
 print(LimitRule.objects.count())
 """
 
@@ -55,7 +59,7 @@ class Crowded(Comparison):
     def servers(self, **options: object) -> Iterator[tuple[LiveServer, LiveServer]]:
         """Run both servers, and fill the first."""
         with super().servers(**options) as (crowded, plain):
-            assert crowded.shell(FILL).strip() == "1000"
+            assert crowded.shell(FILL + MATCHING).strip() == "1000"
             eventually(lambda: _serves(crowded, "team-199"), 60, "the last toolset")
             yield crowded, plain
 

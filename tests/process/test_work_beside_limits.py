@@ -1,0 +1,52 @@
+"""The work of requests beside 1,000 rules and 200 toolsets, counted by ``benchmarks.limits.work``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+ROOT = Path(__file__).resolve().parents[2]
+PATHS = {
+    *("tools/call: short cut", "tools/call: ordinary", "tools/call with a context", "tools/list", "ping"),
+    *("background call: accepted", "background call: worker"),
+}
+MOST = 1.05
+# A timer that fires meanwhile, as on a busy machine, adds work from outside the path.
+TRIES = 4
+
+Counts = dict[str, dict[str, dict[str, int]]]
+
+
+def counted() -> Counts:
+    command = [sys.executable, "-m", "benchmarks.limits.work", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    found: Counts = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_rules_and_toolsets_add_at_most_a_twentieth_to_the_work_of_requests() -> None:
+    """Count our functions, statements and commands. Calls of other functions vary with the event loop."""
+    least: Counts = {}
+    for _ in range(TRIES):
+        for path, states in counted().items():
+            for state, work in states.items():
+                known = least.setdefault(path, {}).setdefault(state, work)
+                known.update({kind: min(number, known[kind]) for kind, number in work.items()})
+        assert set(least) == PATHS
+        more = [
+            f"{path}, {state}: {work[kind]} {kind}, not {states['no rules'][kind]}"
+            for path, states in least.items()
+            for state, work in states.items()
+            for kind in ("ours", "statements", "commands")
+            if work[kind] > states["no rules"][kind] * MOST
+        ]
+        if not more:
+            return
+    raise AssertionError("\n".join(more))
