@@ -107,7 +107,7 @@ def test_requests_of_a_call_are_logged_beside_it(live: LiveServer) -> None:
         client.tool("crm_search", query="logged")
         client.tool("crm_steps", number=2)
     for tool, answer in (("crm_search", "10 of logged"), ("crm_steps", "2 steps")):
-        eventually(lambda tool=tool: live.shell(SENT.format(tool=tool)), what="the message")
+        eventually(lambda tool=tool: live.shell(SENT.format(tool=tool)).strip(), what="the message")
         *_, sent = json.loads(live.shell(SENT.format(tool=tool)))
         assert (sent["method"], sent["status"], sent["problem"]) == ("POST", 200, "")
         assert json.loads(sent["body"])["params"]["name"] == tool.removeprefix("crm_")
