@@ -141,7 +141,7 @@ def _inline(
         return None
     if not may_wait and (not entry.function.never_waits or entry.function.context_name is not None):
         return None
-    if _continues(params) and is_modern(context.session.version):
+    if ("requestState" in params or "inputResponses" in params) and is_modern(context.session.version):
         return None
     return entry, {**arguments, **entry.fixed_arguments} if entry.fixed_arguments else arguments
 
