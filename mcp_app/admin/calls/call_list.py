@@ -298,7 +298,7 @@ class CallAdmin(LongListAdmin[Call]):
             "is_unsent": is_unsent(call),
             "content": content(call, whole=whole),
             "failure": failure_of(call) if views_messages else None,
-            "outgoing": outgoing_of(call, asked_in(call)) if views_messages else (),
+            "outgoing": outgoing_of(call) if views_messages else (),
             "caller": caller_of(request.user, call.principal),
             "tool_url": named_tool_page(request.user, call.tool),
             "given": self._given(call),

@@ -19,8 +19,10 @@ from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Failure, Pan
 from mcp_app.database import clock as database_clock
 from mcp_app.execution.background.reaper import PUBLISH_SECONDS
 from mcp_app.execution.call_log import CallLogPage, Progress, log_page, redactor, write_position
+from mcp_app.execution.stored.call_record import record
 from mcp_app.execution.stored.pending_approvals import WAITING_WORDS
 from mcp_app.execution.stored.records import LONGEST_LEASE
+from mcp_app.execution.stored.stored_answers import session_of
 from mcp_app.interface.results import result_of
 from mcp_app.interface.text import marked
 from mcp_app.models import AuditEvent, Call, Message
@@ -43,6 +45,8 @@ NOT_RUN = (Call.Decision.REFUSED, Call.Decision.EXPIRED)
 # A stored answer is redacted before it is truncated, because a truncated secret might not be recognized.
 WHOLE = 1 << 30
 AROUND = timedelta(minutes=1)  # The clocks of two machines may differ slightly.
+# Messages with the request id of a call that are compared with its end.
+MOST_LOGGED = 20
 AWAY = "Redis is unavailable: the output of the tool cannot be shown."
 
 
@@ -73,13 +77,23 @@ def failure_of(call: Call) -> Failure | None:
     return Failure.of(call.answer, stored.first())
 
 
-def outgoing_of(call: Call, session: str) -> list[SentRequest]:
-    """Return the requests to other servers that a call of a session made, from the message log."""
+def outgoing_of(call: Call) -> list[SentRequest]:
+    """Return the requests to other servers that a finished call made, from the message log."""
+    finished = call.finished_at
+    if finished is None:
+        return []
+    # Clients use a request id again, so the message is the one that was logged when the call finished.
     logged = Message.objects.filter(
-        session_id=session, request_id=request_id_of(call), target=call.tool, outgoing__isnull=False
+        session_id=session_of(record(call)).record_id,
+        request_id=request_id_of(call)[:120],
+        principal=call.principal,
+        target=call.tool,
+        at__range=(finished - AROUND, finished + AROUND),
+        outgoing__isnull=False,
     )
-    message = logged.order_by("-pk").first()
-    return [] if message is None else sent_requests(message)
+    found = logged.order_by("-pk").values_list("pk", "at")[:MOST_LOGGED]
+    nearest = min(found, key=lambda each: abs(each[1] - finished), default=None)
+    return [] if nearest is None else sent_requests(Message.objects.get(pk=nearest[0]))
 
 
 def waited(call: Call) -> timedelta | None:

@@ -28,7 +28,9 @@ from mcp_app.catalogue.snapshots import current_snapshot
 from mcp_app.catalogue.snapshots.snapshot_loader import from_code
 from mcp_app.database import clock
 from mcp_app.execution.services import OPERATOR_TOKEN
-from mcp_app.models import AuditEvent, Call, Tool
+from mcp_app.execution.stored.call_record import record
+from mcp_app.execution.stored.stored_answers import session_of
+from mcp_app.models import AuditEvent, Call, Message, Tool
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams import Streams
 from mcp_app.streams.blocking.presence import Presence
@@ -501,3 +503,39 @@ def test_core_task_page_links_its_session(root: Client, seeded: Seed) -> None:
     assert seeded.session.pk in page.context["messages_url"]
     Call.objects.filter(pk=task.pk).update(session_fields={**fields, "session": "gone"})
     assert root.get(f"{LIST}{task.pk}/change/").context["session_url"] is None
+
+
+SENT: dict[str, Any] = {
+    "number": 1, "method": "POST", "headers": [], "body": "", "sent": 0, "status": 200, "content_type": "",
+    "answer": "", "received": 0, "ms": 1.0, "problem": "",
+}  # fmt: skip
+
+
+def _log_request(call: Call, url: str, **more: Any) -> None:
+    """Store the message of a call, with one request to another server."""
+    fields = {
+        "session_id": session_of(record(call)).record_id,
+        "principal": call.principal,
+        "at": call.finished_at,
+        "direction": "in",
+        "kind": "request",
+        "method": "tools/call",
+        "request_id": call.request_id,
+        "target": call.tool,
+        "outgoing": orjson.dumps([{**SENT, "url": url}]).decode(),
+    }
+    Message.objects.create(**{**fields, **more})
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_call_shows_its_own_requests_to_other_servers(root: Client, version: str) -> None:
+    call = background_call("x-1", 7001)
+    call.session_fields = {**call.session_fields, "version": version}
+    call.save()
+    assert call.finished_at is not None
+    _log_request(call, "https://api.example.com/own")
+    _log_request(call, "https://api.example.com/reused-id", at=call.finished_at + timedelta(seconds=20))
+    _log_request(call, "https://api.example.com/next-day", at=call.finished_at + timedelta(days=1))
+    _log_request(call, "https://api.example.com/of-another", principal="user:2/key:2")
+    shown = root.get(f"{LIST}{call.pk}/change/").content.decode()
+    assert re.findall(r"https://api\.example\.com/[a-z-]+", shown) == ["https://api.example.com/own"]
