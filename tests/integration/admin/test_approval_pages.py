@@ -278,7 +278,7 @@ def test_late_decision_reports_the_current_state(
         ("viewer", None, "You asked for this call yourself"),
         ("root", "viewer", "You had this call made again"),
         ("root", "root", "was approved."),
-        (None, None, "It is not known which user made this call"),
+        (None, None, "The user who made this call is unknown"),
     ],
 )
 def test_four_eyes_requires_two_known_users(

@@ -231,7 +231,7 @@ def test_command_may_decide_except_approve_under_four_eyes(operator: Any) -> Non
     call, guarded = accepted(), accepted(request_id=2, four_eyes=True, user_id=operator.pk)
     approve_call(call_id=call.id, actor=None)
     assert (row(call).decision, row(call).decided_by) == ("approved", None)
-    with pytest.raises(DecisionRefused, match="Only a user"):
+    with pytest.raises(DecisionRefused, match="Only another user"):
         approve_call(call_id=guarded.id, actor=None)
     refuse_call(call_id=guarded.id, actor=None, reason="no")
     assert row(guarded).decision == "refused"
