@@ -85,10 +85,12 @@ def of_tool(request: HttpRequest, tool: str, tags: Collection[str]) -> list[dict
     ]
 
 
-def of_tools() -> list[dict[str, str]]:
-    """Return the first tools with calls per minute, with their pages and amounts."""
-    found = tool_rules()[: MOST_RULES + 1]
-    return [{"tool": rule.what_value, "url": rule_url(rule), "amounts": amounts_text(rule)} for rule in found]
+def of_tools(*, is_linked: bool) -> list[dict[str, str]]:
+    """Return the first tools with calls per minute and their amounts, and their pages if ``is_linked``."""
+    return [
+        {"tool": rule.what_value, "url": rule_url(rule) if is_linked else "", "amounts": amounts_text(rule)}
+        for rule in tool_rules()[: MOST_RULES + 1]
+    ]
 
 
 def refused_lately() -> list[dict[str, Any]]:

@@ -128,7 +128,10 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         address = self.page_url("add") if request.user.has_perms(ADD) else ""
         live: dict[str, Any] = {}
         if self.has_view_permission(request):
-            live = {**self._live_context(), "tool_limits": tables.of_tools()}
+            live = {
+                **self._live_context(),
+                "tool_limits": tables.of_tools(is_linked=request.user.has_perm("mcp_app.view_tool")),
+            }
         return super().changelist_view(request, {"add_url": address, **live, **(extra_context or {})})
 
     def live_view(self, request: HttpRequest) -> HttpResponse:
