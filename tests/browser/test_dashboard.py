@@ -58,7 +58,7 @@ def test_hidden_tab_requests_nothing_and_refreshes_when_shown(visit: Visit, site
     assert asked == []
     page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
     page.wait_for_selector("[data-part=tools] >> text=latecomer")
-    assert len(asked) == 1
+    assert len([url for url in asked if "/dashboard/" in url]) == 1
     assert visitor.trouble == []
 
 

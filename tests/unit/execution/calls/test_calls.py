@@ -143,7 +143,7 @@ async def test_each_call_is_one_message_log_line(streams: Streams) -> None:
     assert line[:2] == (stage.session.id, LOOPBACK.key)
     assert line[PAYLOAD] == call.payload
     assert line[ANSWER] == call.reply.answers[0]
-    assert line[OUTCOME:] == ("ok", ("tools/call", "r", "target"), "")
+    assert line[OUTCOME:] == ("ok", ("tools/call", "r", "target"), "", ())
 
 
 async def test_finished_call_leaves_no_garbage_cycles(stage: Stage) -> None:
