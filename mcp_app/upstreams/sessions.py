@@ -49,6 +49,7 @@ _numbers = count(1)
 
 @dataclass(slots=True)
 class _Kept:
+    # As its last caller used it: the token of an earlier caller may have expired.
     server: UpstreamServer
     caller: Caller
     peer: Peer
@@ -87,7 +88,7 @@ async def opened(server: UpstreamServer, caller: Caller) -> Peer:
         name = _legacy(server, caller)
         found = _kept.get(name)
     if found is not None and now - found.used_at < found.seconds:
-        found.used_at = now
+        found.server, found.used_at = server, now
         if now - found.stored_at > _RENEW_SECONDS and not found.peer.is_modern:
             # Redis is told long before the session counts as idle.
             found.stored_at = now
@@ -272,11 +273,11 @@ def _keep(server: UpstreamServer, caller: Caller, name: str, peer: Peer) -> None
     _kept[name] = _Kept(server, caller, peer, seconds, now, now)
     if peer.session:
         loop = asyncio.get_running_loop()
-        loop.call_later(IDLE_SECONDS + _RENEW_SECONDS, _look_for_end, server, name, peer)
+        loop.call_later(IDLE_SECONDS + _RENEW_SECONDS, _look_for_end, name, peer, server)
 
 
-def _look_for_end(server: UpstreamServer, name: str, peer: Peer) -> None:
-    _in_background(_end_if_idle(server, name, peer))
+def _look_for_end(name: str, peer: Peer, server: UpstreamServer) -> None:
+    _in_background(_end_if_idle(name, peer, server))
 
 
 def _in_background(work: Coroutine[Any, Any, None]) -> None:
@@ -285,18 +286,18 @@ def _in_background(work: Coroutine[Any, Any, None]) -> None:
     task.add_done_callback(_ending.discard)
 
 
-async def _end_if_idle(server: UpstreamServer, name: str, peer: Peer) -> None:
-    found = _kept.get(name)
-    is_here = found is not None and found.peer == peer
-    used_here = is_here and found is not None and time.monotonic() - found.used_at < IDLE_SECONDS
+async def _end_if_idle(name: str, peer: Peer, server: UpstreamServer) -> None:
+    kept = _kept.get(name)
+    found = kept if kept is not None and kept.peer == peer else None
+    used_here = found is not None and time.monotonic() - found.used_at < IDLE_SECONDS
     if used_here or await asyncio.to_thread(_read, name) == peer:
-        if is_here:
+        if found is not None:
             loop = asyncio.get_running_loop()
-            loop.call_later(IDLE_SECONDS, _look_for_end, server, name, peer)
+            loop.call_later(IDLE_SECONDS, _look_for_end, name, peer, server)
         return
-    if is_here:
+    if found is not None and _kept.get(name) is found:
         del _kept[name]
-    await _delete(server, peer)
+    await _delete(server if found is None else found.server, peer)
 
 
 async def _delete(server: UpstreamServer, peer: Peer) -> None:

@@ -43,6 +43,8 @@ class LoginServer:
         self.demanded = ""
         self.granted: dict[str, str] = {}
         self.exchange: Exchange = _no_exchange
+        # The id of the session that the server opens, or "" for none.
+        self.session = ""
         self._number = 0
 
     @property
@@ -148,16 +150,17 @@ class LoginServer:
             "tools/list": {"tools": [TOOL]},
             "tools/call": {"content": [{"type": "text", "text": account}]},
         }
-        return _json({"jsonrpc": "2.0", "id": said["id"], "result": results[said["method"]]})
+        session = [f"Mcp-Session-Id: {self.session}"] * bool(self.session)
+        return _json({"jsonrpc": "2.0", "id": said["id"], "result": results[said["method"]]}, 200, *session)
 
 
 def _no_exchange(_: dict[str, str]) -> tuple[int, Any]:
     return 400, {"error": "unsupported_grant_type"}
 
 
-def _json(value: Any, status: int = 200) -> bytes:
+def _json(value: Any, status: int = 200, *headers: str) -> bytes:
     words = {200: "OK", 201: "Created"}.get(status, "Error")
-    return response(json.dumps(value).encode(), status=f"{status} {words}")
+    return response(json.dumps(value).encode(), *headers, status=f"{status} {words}")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +25,8 @@ from mcp_app.doctor import upstreams as doctor_check
 from mcp_app.models import Credential, Upstream
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
-from mcp_app.upstreams import connection
+from mcp_app.upstreams import connection, sessions
+from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
 from tests.servers.login_server import LoginServer, login_server
 from tests.servers.web_api import web_api
@@ -156,6 +157,41 @@ def test_two_tokens_of_one_user_are_exchanged_separately(crm: Upstream, site: Lo
     ]
     # A session at the server outlasts the tokens of its user.
     assert server_of(crm, narrow).key == server_of(crm, wide).key
+
+
+async def ended_by_idle_time(caller: Caller) -> None:
+    ((name, kept),) = sessions._kept.items()
+    kept.used_at -= sessions.IDLE_SECONDS
+    await asyncio.to_thread(sessions.shared_values.drop, name)
+    await sessions._end_if_idle(name, kept.peer, kept.server)
+
+
+async def ended_with_its_client(caller: Caller) -> None:
+    sessions.client_ended("1")
+    await asyncio.gather(*sessions._ending)
+
+
+@pytest.mark.requirement("INT-62")
+@pytest.mark.parametrize("ended", [ended_by_idle_time, ended_with_its_client])
+def test_session_is_ended_with_the_token_of_its_last_caller(
+    crm: Upstream, site: LoginServer, ended: Callable[[Caller], Awaitable[None]]
+) -> None:
+    Upstream.objects.filter(pk=crm.pk).update(era="legacy")
+    crm.refresh_from_db()
+    caller = Caller(Caller.key_of("1"))
+    first, last = (server_of(crm, principal(name)) for name in ("first", "last"))
+    site.accounts = {"issued-for-first": "ada", "issued-for-last": "ada"}
+    site.session = "s-1"
+
+    async def run() -> None:
+        for server in (first, last):
+            await sessions.opened(server, caller)
+        await ended(caller)
+
+    asyncio.run(run())
+    assert [heard.header("authorization") for heard in site.api.requests if "DELETE" in heard.line] == [
+        "Bearer issued-for-last"
+    ]
 
 
 ANSWERS: dict[str, tuple[int, Any, str]] = {
