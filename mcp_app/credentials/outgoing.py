@@ -86,9 +86,11 @@ class Recording:
         "_seconds", "_secrets", "_started", "_status", "number",
     )  # fmt: skip
 
-    def __init__(self, number: int, request: Request, own: Secrets, limit: int) -> None:
+    def __init__(
+        self, number: int, request: Request, own: Secrets, private: tuple[str, ...], limit: int
+    ) -> None:
         self.number, self._limit = number, limit
-        self._secrets = secret_texts(own)
+        self._secrets = tuple(sorted((*secret_texts(own), *private), key=len, reverse=True))
         # A secret that begins before the limit has to be complete, also in UTF-16.
         self._behind = 2 * max((len(text.encode()) for text in self._secrets), default=0)
         url, self._headers = with_hidden(request, own, MARK)
@@ -150,13 +152,14 @@ async def recorded(
     caller: str = "",
     socket: str = "",
     shown: str = "",
+    private: tuple[str, ...] = (),
     seconds: float | None = None,
 ) -> AsyncIterator[Answer]:
     """Send a request as ``exchange`` does, and record it for the running call.
 
-    ``shown`` is recorded in place of a URL that has secrets.
+    ``shown`` is recorded in place of a URL that has secrets. ``private`` are further texts to remove.
     """
-    recording = _recording(replace(request, url=shown) if shown else request, own)
+    recording = _recording(request, own, shown, private)
     if recording is None:
         async with exchange(request, policy, own, caller=caller, socket=socket, seconds=seconds) as answer:
             yield answer
@@ -173,7 +176,7 @@ async def recorded(
         recording.ended(error)
 
 
-def _recording(request: Request, own: Secrets) -> Recording | None:
+def _recording(request: Request, own: Secrets, shown: str, private: tuple[str, ...]) -> Recording | None:
     """Return the record of a request of the running call, or None if nothing is recorded."""
     current, settings = CURRENT.get(), conf.get()
     if current is None or current.sent is None or not settings.message_log:
@@ -182,7 +185,8 @@ def _recording(request: Request, own: Secrets) -> Recording | None:
     if limit <= 0:
         return None
     sent: list[Recording] = current.sent
-    made = Recording(sent[-1].number + 1 if sent else 1, request, own, limit)
+    request = replace(request, url=shown) if shown else request
+    made = Recording(sent[-1].number + 1 if sent else 1, request, own, private, limit)
     if len(sent) >= FIRST + NEWEST:
         del sent[FIRST]
     sent.append(made)

@@ -10,6 +10,7 @@ from django.db import models
 
 from mcp_app.database.aware_times import AwareDateTimeField
 from mcp_app.models.edited import EditedRow
+from mcp_app.observability.redaction import without_query_values
 
 
 class Upstream(EditedRow):
@@ -99,8 +100,8 @@ class Upstream(EditedRow):
 
     @property
     def address(self) -> str:
-        """The URL, or the name of the command."""
-        return self.url or self.command
+        """The URL without the values of its query, or the name of the command."""
+        return without_query_values(self.url) or self.command
 
     def __str__(self) -> str:
         return self.name

@@ -69,6 +69,15 @@ def _by_root(letters: dict[bytes, bytes]) -> dict[bytes, dict[bytes, bytes]]:
     return found
 
 
+def without_query_values(url: str) -> str:
+    """Return a URL with ``MARK`` in place of the values of its query, any of which may be a key."""
+    base, question, query = url.partition("?")
+    pairs = (pair.partition("=") for pair in query.split("&"))
+    # A parameter without a name is a value.
+    shown = "&".join(f"{name}={MARK}" if equals else MARK for name, equals, _ in pairs)
+    return f"{base}{question}{shown}" if query else url
+
+
 def truncate_message(message: bytes, limit: int) -> bytes:
     """Return the part of a message that will be stored. The rest may be large and need not be searched."""
     if len(message) <= limit:

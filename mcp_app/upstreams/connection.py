@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeVar
 
 from mcp_app import conf
 from mcp_app.credentials import services as credentials
-from mcp_app.credentials.hiding import hidden_bytes, secret_texts
+from mcp_app.credentials.hiding import hidden, hidden_bytes, secret_texts
 from mcp_app.credentials.outgoing import recorded
 from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets, exchange
 from mcp_app.egress.policy import Policy, entered
@@ -102,13 +102,18 @@ async def post(
     ``seconds``.
     """
     until = time.monotonic() + (server.seconds if seconds is None else seconds)
-    if (session_id := _local(sent.headers)) is not None:
-        session = _session(session_id)
-        return Reply(await session.request(server, sent, on_event, until, budget), session_id)
-    attempt = partial(_attempt, server, sent, until, on_event, budget, idle, is_timed)
-    if _has_secrets(server):
-        return await with_secrets(server, until, attempt)
-    return await attempt(_NO_SECRETS)
+    try:
+        if (session_id := _local(sent.headers)) is not None:
+            session = _session(session_id)
+            return Reply(await session.request(server, sent, on_event, until, budget), session_id)
+        attempt = partial(_attempt, server, sent, until, on_event, budget, idle, is_timed)
+        if _has_secrets(server):
+            return await with_secrets(server, until, attempt)
+        return await attempt(_NO_SECRETS)
+    except UpstreamFault as fault:
+        # The text is stored as the state of the server, and shown to callers.
+        fault.args = (hidden(str(fault), server.query_texts),)
+        raise
 
 
 async def with_secrets(server: UpstreamServer, until: float, attempt: Callable[[Secrets], Awaitable[T]]) -> T:
@@ -164,7 +169,10 @@ async def _attempt(
     left = math.inf if is_timed else left_until(until)
     try:
         bounds = policy(budget)
-        async with recorded(request, bounds, own, caller=caller, socket=socket, seconds=left) as answer:
+        async with recorded(
+            request, bounds, own, caller=caller, socket=socket,
+            shown=server.shown_url, private=server.query_texts, seconds=left,
+        ) as answer:  # fmt: skip
             if sent.id is None:
                 await accepted(server, answer, sent, own)
                 return Reply(None)

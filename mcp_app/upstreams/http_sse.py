@@ -141,8 +141,8 @@ class EventSession:
             self._hide(own)
             policy, left = connection.policy(connection.BUDGET), connection.left_until(until)
             # The address of messages often contains the id of the session.
-            shown = server.url
-            async with recorded(request, policy, own, shown=shown, seconds=left) as answer:
+            shown, private = server.shown_url, server.query_texts
+            async with recorded(request, policy, own, shown=shown, private=private, seconds=left) as answer:
                 await connection.accepted(server, answer, sent, own)
                 return answer.on_content
 

@@ -6,8 +6,11 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from urllib.parse import unquote_plus, urlsplit
 
 from mcp_app.credentials.exchange import Subject
+from mcp_app.credentials.hiding import texts_to_hide
+from mcp_app.observability.redaction import without_query_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +59,15 @@ class UpstreamServer:
         # A command has its URL.
         parts = "\0".join((str(self.pk), self.url, self.credential, self.era, *own))
         return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+    @cached_property
+    def shown_url(self) -> str:
+        """The URL without the values of its query."""
+        return without_query_values(self.url)
+
+    @cached_property
+    def query_texts(self) -> tuple[str, ...]:
+        """The values of the URL's query in each form in which the server may repeat them, longest first."""
+        query = urlsplit(self.url).query
+        values = [pair.partition("=")[2] or pair for pair in query.split("&")] if query else []
+        return texts_to_hide({*values, *map(unquote_plus, values)})

@@ -27,6 +27,7 @@ from mcp_app.interface.text import marked
 from mcp_app.message_log.search.language import LONGEST
 from mcp_app.message_log.search.saved import READS, searches_of
 from mcp_app.models import ApiKey, Prompt, Resource, ResourceTemplate, Tool, Upstream
+from mcp_app.observability.redaction import without_query_values
 
 # Maximum number of rows read per kind.
 MOST_READ: Final = 500
@@ -171,9 +172,10 @@ def _upstreams(request: HttpRequest, text: str) -> Iterator[SearchResult]:
     if not request.user.has_perm("mcp_app.view_upstream"):
         return
     says = Q(name__icontains=text) | Q(title__icontains=text) | Q(url__icontains=text)
-    for pk, name, title, url in Upstream.objects.filter(says).values_list("pk", "name", "title", "url")[
+    for pk, name, title, stored in Upstream.objects.filter(says).values_list("pk", "name", "title", "url")[
         :MOST_READ
     ]:
+        url = without_query_values(stored)
         if (rank := rank_of(text, name, title, url)) is not None:
             yield SearchResult(rank, "upstream server", name, title or url, page_of("upstream", pk))
 

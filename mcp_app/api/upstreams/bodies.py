@@ -20,6 +20,7 @@ from mcp_app.upstreams.accounts.use import problem_of, standing_of
 class UpstreamShown(RowSerializer[Upstream]):
     """An upstream server."""
 
+    url = serializers.SerializerMethodField(help_text="The URL without the values of its query.")
     state = serializers.SerializerMethodField(
         help_text="The last request to the server: available, unavailable, refused or unknown."
     )
@@ -38,6 +39,9 @@ class UpstreamShown(RowSerializer[Upstream]):
             "name", *storing.FIELDS, "title", "version", "state", "problem", "tools", "contents", "listed_at",
             "created_at", "updated_at",
         )  # fmt: skip
+
+    def get_url(self, row: Upstream) -> str:
+        return "" if row.command else row.address
 
     def get_state(self, row: Upstream) -> str:
         return health.of(row.pk).state

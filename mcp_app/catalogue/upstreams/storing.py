@@ -22,6 +22,7 @@ from mcp_app.credentials.checks import origin_of, target_of
 from mcp_app.credentials.services import NOT_ALLOWED, USE, bound_to
 from mcp_app.models import Credential, Upstream, audit
 from mcp_app.models.audit import stored_user
+from mcp_app.observability.redaction import MARK
 
 FIELDS: Final = (
     "url", "command", "prefix", "credential", "user_connections", "oauth_client", "token_exchange", "era",
@@ -61,7 +62,7 @@ def save_upstream(
         except IntegrityError:
             raise ValidationError({"name": ["A server with this name exists."]}) from None
         action = "created" if upstream is None else "changed"
-        address = {"command": row.command} if row.command else {"url": row.url}
+        address = {"command": row.command} if row.command else {"url": row.address}
         detail = address if upstream is None else {"changed": changed}
         audit(actor=actor, action=f"upstream.{action}", **about(row), detail=detail)
     known.drop(row.name)
@@ -167,6 +168,8 @@ def _objection_to_url(row: Upstream) -> str:
     row.url = str(row.url or "").strip()
     if not row.url:
         return "Enter the address of the server, such as https://mcp.example.com/mcp, or choose a command."
+    if MARK in row.url:
+        return f"Replace {MARK} by the value of the parameter, which is not shown."
     try:
         target = target_of(row.url)
         origin_of(target.origin)

@@ -115,7 +115,7 @@ class Command(BaseCommand):
     def _list(self, options: dict[str, Any]) -> None:
         for row in Upstream.objects.defer("listed"):
             state = health.of(row.pk).state if row.enabled else "disabled"
-            address = row.url or f"command {row.command}"
+            address = f"command {row.command}" if row.command else row.address
             self.stdout.write(marked(f"{row.name}  {address}  {state}  {len(entries_of(row))} entries"))
 
     def _logs(self, options: dict[str, Any]) -> None:

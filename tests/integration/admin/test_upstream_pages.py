@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from html import unescape
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
+from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
@@ -19,7 +21,7 @@ from mcp_app.catalogue.upstreams import importing, refreshing, storing
 from mcp_app.catalogue.upstreams.entries import entries_of, tools_of
 from mcp_app.doctor import Installation
 from mcp_app.doctor import upstreams as doctor_check
-from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Tool, Upstream
+from mcp_app.models import AuditEvent, Draft, Prompt, Resource, ResourceTemplate, Tool, Upstream
 from mcp_app.streams.blocking import shared_values
 from mcp_app.upstreams import health
 from tests.servers.sdk_server import SdkServer, sdk_server
@@ -226,6 +228,29 @@ def test_api_names_the_fault_of_a_server(admin_client: Client) -> None:
     answer = admin_client.post("/api/upstreams/off/refresh/", content_type="application/json")
     assert (answer.status_code, answer.json()["tools"]) == (200, 0)
     assert "cannot be reached" in answer.json()["problem"]
+
+
+def test_values_in_the_query_of_a_url_are_not_shown(admin_client: Client) -> None:
+    key = "k3y-in-the-address"
+    row = storing.save_upstream(actor=None, name="off", url=f"http://127.0.0.1:9/mcp?k={key}&r=eu")
+    refreshed = admin_client.post(url("refresh", row), follow=True)
+    shown = "http://127.0.0.1:9/mcp?k=[redacted]&r=[redacted]"
+    pages = {
+        "list": admin_client.get(reverse("admin:mcp_app_upstream_changelist")),
+        "page": admin_client.get(url("change", row)),
+        "API": admin_client.get("/api/upstreams/off/"),
+        "search": admin_client.get(reverse("mcp_find"), {"q": "off", "format": "json"}),
+    }
+    texts = {name: unescape(answer.content.decode()) for name, answer in pages.items()}
+    texts |= {"command": run("list"), "audit": str(AuditEvent.objects.get(action="upstream.created").detail)}
+    assert {name: text.count(shown) for name, text in texts.items() if shown not in text} == {}
+    texts |= {"health": health.of(row.pk).text, "messages": messages_of(refreshed)}
+    texts |= {"doctor": str([*doctor_check.available(Installation())])}
+    by_value = admin_client.get(reverse("mcp_find"), {"q": key[:12], "format": "json"}).json()["found"]
+    assert [found for found in by_value if found["title"] == "off"] == []
+    assert [name for name, text in texts.items() if key in text] == []
+    with pytest.raises(ValidationError, match="which is not shown"):
+        storing.save_upstream(actor=None, upstream=row, url=shown)
 
 
 def run(*arguments: str) -> str:
