@@ -218,7 +218,7 @@ class Feed:
                 if known:
                     del self._pending[line.request]
             elif line.kind in PENDING_MARKS:
-                line.replaces_mark = line.kind == "running" and line.request in self._pending
+                line.replaces_mark = line.kind != "waiting" and line.request in self._pending
                 self._pending[line.request] = None
         while len(self._pending) > MOST_PENDING:
             self._pending.popitem(last=False)

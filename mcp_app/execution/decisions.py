@@ -12,12 +12,14 @@ from django.utils import timezone
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import connected, publish_now
 from mcp_app.execution.background.celery import enqueue_new
+from mcp_app.execution.background.ended_log import log_queued
 from mcp_app.execution.stored import pending_approvals, records, stored_answers
 from mcp_app.execution.stored.approval_rules import ApprovalRules
 from mcp_app.execution.stored.call_record import CallRecord, record
 from mcp_app.message_log.log import REFUSED
 from mcp_app.models import Call, audit
 from mcp_app.protocol.call_state import State
+from mcp_app.streams.gateway import Streams
 
 
 class DecisionRefused(Exception):
@@ -121,6 +123,12 @@ def _audit(actor: Any, action: str, call: CallRecord, reason: str) -> None:
 
 
 def _start(call: CallRecord) -> None:
-    # Notify the client first, because messages of the tool must follow this notification.
-    connected(lambda streams: approval.notify(streams, call, approval.APPROVED, last=True))
+    # First, because messages of the tool must follow the notification, and its answer replaces the mark.
+    connected(lambda streams: _announce(streams, call))
     enqueue_new(call)
+
+
+async def _announce(streams: Streams, call: CallRecord) -> None:
+    """Notify the client of an approval, and log that the call waits for a worker."""
+    await approval.notify(streams, call, approval.APPROVED, last=True)
+    await log_queued(streams, call)

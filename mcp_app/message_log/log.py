@@ -49,8 +49,8 @@ MARKS = frozenset({"running", "waiting", "queued", "resumed"})
 FAILURES = frozenset({"error", "tool_error"})
 # The outcome of calls that did not start because of their caller or of an operator's decision.
 REFUSED = "refused"
-# Marks that the answer to their request replaces.
-PENDING_MARKS = frozenset({"running", "waiting", "queued"})
+# Marks that the answer to their request replaces, as does a later one of these. ``line.js`` has them, too.
+PENDING_MARKS = ("waiting", "queued", "running")
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 
 # Indexes into a pending line, and into its facts. A line is a plain tuple, because a named tuple takes six

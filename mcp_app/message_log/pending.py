@@ -1,7 +1,6 @@
 """Marks of requests without an answer. The answer replaces its marks: the log has one row per request.
 
-A mark is *running*, *waiting* (for approval) or *queued*. A running mark replaces the other marks of its
-request.
+A mark is *waiting* (for approval), *queued* or *running*. Each replaces the former marks of its request.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def replaces(row: Any, at: float, ms: float | None, mark: Any, marked_at: float)
     if marked_at > at:
         return False
     if not is_answer(row):
-        return bool(row.kind == "running" and mark.kind != "running")
+        return PENDING_MARKS.index(row.kind) > PENDING_MARKS.index(mark.kind)
     return mark.kind != "running" or ms is None or marked_at >= at - ms / 1000 - SLACK
 
 
@@ -88,7 +87,7 @@ def unanswered(
         return list(rows)
     later: dict[RequestKey, list[R]] = defaultdict(list)
     for row in others:
-        if row.kind == "running" or is_answer(row):
+        if row.kind in PENDING_MARKS or is_answer(row):
             later[key_of(session(row), row)].append(row)
     return [
         row

@@ -1,6 +1,6 @@
-"""Message log entries for calls that ended without a worker or that were never started.
+"""Message log entries for approved calls, and for calls that ended or were refused without a worker.
 
-Such a call was refused, cancelled or not approved in time while it waited, or its worker was lost. The
+An ended call was refused, cancelled or not approved in time while it waited, or its worker was lost. The
 dispatcher logs calls of MCP clients that the gate refuses.
 """
 
@@ -60,6 +60,15 @@ def log_exchanges(message_log: MessageLog, calls: Iterable[Ended]) -> None:
 async def log_ended(streams: Streams, calls: Iterable[Ended]) -> None:
     """Log ended calls in code without its own message log: pages, commands, periodic tasks."""
     await _log_and_close(streams, lambda message_log: log_exchanges(message_log, calls))
+
+
+async def log_queued(streams: Streams, call: CallRecord) -> None:
+    """Log that an approved call waits for a worker. The mark replaces the one that shows it as waiting."""
+    if not conf.get().message_log:
+        return
+    facts = ("tools/call", str(call.request_id), call.tool)
+    line = (session_of(call).record_id, call.principal, "in", "queued", request_of(call), *facts)
+    await _log_and_close(streams, lambda message_log: message_log.single(*line))
 
 
 async def log_refused(streams: Streams, call: RefusedCall, refusal: McpError) -> None:

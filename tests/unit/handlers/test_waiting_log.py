@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
 
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.execution.background import waiting_log
+from mcp_app.execution.background.ended_log import log_queued
 from mcp_app.execution.calls.reply import StreamReference
+from mcp_app.execution.stored.call_record import record
 from mcp_app.message_log.log import FACTS, KIND, PAYLOAD, PRINCIPAL, SESSION_ID
 from mcp_app.models import Call
 from mcp_app.protocol.messages import jsonrpc
@@ -134,3 +137,17 @@ async def test_waiting_calls_are_examined_repeatedly(
             while len(marks(desk)) < number:
                 await asyncio.sleep(0)
         assert len(marks(desk)) == number
+
+
+async def test_approved_call_is_logged_as_queued_with_the_same_identity(
+    desk: ModernDesk, streams: Streams, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "MESSAGE_LOG": True}
+    await legacy(desk, "watched")
+    await desk.process.log.flush()
+    await log_queued(streams, record(await Call.objects.aget()))
+    batches = [orjson.loads(batch) for _, batch in await streams.messages.read("0", 10)]
+    waiting, queued = (line for batch in batches for line in batch["lines"])
+    assert (waiting[KIND], queued[KIND]) == ("waiting", "queued")
+    for member in (SESSION_ID, PRINCIPAL, FACTS):
+        assert waiting[member] == queued[member]

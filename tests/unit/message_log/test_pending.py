@@ -22,6 +22,7 @@ from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
+STATES = ("waiting", "queued", "running")
 SESSION, OTHER = "s" * 32, "o" * 32
 NOW = time.time()
 
@@ -51,6 +52,8 @@ CASES: dict[str, tuple[list[list[Any]], list[str]]] = {
     "answered": ([mark(), answer()], ["request"]),
     "waited, then ran": ([mark(kind="waiting"), mark(at=NOW + 1), answer()], ["request"]),
     "queued, then ran": ([mark(kind="queued"), mark(at=NOW + 1), answer()], ["request"]),
+    "approved": ([mark(kind="waiting"), mark(kind="queued", at=NOW + 1)], ["queued"]),
+    "approved, then ran": ([mark(kind=each, at=NOW + at) for at, each in enumerate(STATES)], ["running"]),
     "waits no longer": ([mark(kind="waiting"), mark(at=NOW + 1)], ["running"]),
     "waited for days": ([mark(kind="waiting", at=NOW - 200_000), answer(ms=3)], ["request"]),
     "refused without a duration": ([mark(kind="waiting"), answer(ms=None)], ["request"]),

@@ -25,8 +25,10 @@ function pinIcon() {
   return icon;
 }
 
-// Marks of a request that has no response yet.
-export function isOpen(row) { return ["running", "waiting", "queued"].includes(row.kind); }
+// Marks of a request that has no response yet; each replaces the former ones. `log.py` has them, too.
+export const OPEN = ["waiting", "queued", "running"];
+
+export function isOpen(row) { return OPEN.includes(row.kind); }
 
 // The arrow of a message or the sign of a mark, with its meaning in words.
 export function sign(row, name) {

@@ -1,7 +1,7 @@
 // The list of messages: each once, in the order of time, and never more than the page can carry.
 
 import { day } from "../times.js";
-import { gap, isOpen, lineOf, took } from "./line.js";
+import { OPEN, gap, isOpen, lineOf, took } from "./line.js";
 import { byId } from "./text.js";
 
 const MOST = 1000;
@@ -21,7 +21,7 @@ const isAnswer = (row) => row.kind === "request" && row.dir === "in";
 // True if a row ends a mark of the same request.
 function replaces(row, mark) {
   if (mark.at > row.at) return false;
-  if (!isAnswer(row)) return row.kind === "running" && mark.kind !== "running";
+  if (!isAnswer(row)) return OPEN.indexOf(row.kind) > OPEN.indexOf(mark.kind);
   return mark.kind !== "running" || row.ms === null || mark.at >= row.at - row.ms - SLACK;
 }
 
