@@ -398,6 +398,11 @@ def test_message_page_shows_when_the_request_was_received(root: Client, seeded: 
     text = root.get(page("message", "change", message.pk)).content.decode()
     shown = re.findall(r"<dt>(Request received|Response sent)</dt><dd><time [^>]*>([^<]*)</time>", text)
     assert shown == [("Request received", "12:00:28.750"), ("Response sent", "12:01:30.000")]
+    # Beside the arrow from client to server stands the time of the request.
+    assert re.search(r'<header class="mcp-message-head">.*?</time>', text, re.DOTALL)[0].count("12:00:28.750")
+    listed = root.get(page("message", "changelist"), {"q": "id:900"}).content.decode()
+    (row,) = re.findall(r"data-received>.*?</span>", listed, re.DOTALL)
+    assert row.index("12:00:28.750") < row.index("12:01:30.000")
     event = call(seeded.session, 901, duration_ms=None)
     assert "<dt>Response sent" not in root.get(page("message", "change", event.pk)).content.decode()
 

@@ -67,7 +67,7 @@ export class Detail {
 
   facts(row) {
     const list = element("dl", "mcp-facts");
-    const facts = [[`Time (${zone})`, `${day(row.at)} ${clock(row.at)}`],
+    const facts = [[`${row.ms === null ? "Time" : "Response sent"} (${zone})`, `${day(row.at)} ${clock(row.at)}`],
       ["Request received", row.ms === null ? "" : clock(row.at - row.ms)], ["Kind", row.kind], ["Refusal", row.refusal], ["Id", row.id], ["Duration", row.ms === null ? "" : span(row.ms)],
       ["User", row.who], ["Client", row.client], ["Process", row.process], ["Size", `${row.size} characters`]];
     for (const [name, text] of facts) {
