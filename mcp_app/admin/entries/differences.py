@@ -23,6 +23,8 @@ from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool, Toolset
 
 # Fields that are not shown: numbers and hashes whose readable form is in another field.
 _UNSAID: Final = frozenset({"definition_hash", "preset_of_id"})
+# Members of a request that have digests of the definition at its source.
+_DIGESTS: Final = frozenset({"definition", "parts"})
 # If these fields are empty, the values from the code apply.
 IN_CODE: Final = ("title", "description")
 _EMPTY: Final[tuple[Any, ...]] = ("", None, [], {}, 0)
@@ -79,11 +81,15 @@ def _as_served(state: Mapping[str, Any] | None, in_code: Any) -> Mapping[str, An
 
 
 def _without_digests(request: Any) -> dict[str, Any]:
-    """Return the request of a tool without the digests that only updates of its document compare."""
-    document = request.get("document") if isinstance(request, dict) else None
+    """Return the request of an entry without the digests that only updates at its source compare."""
+    if not isinstance(request, dict):
+        return {}
+    if "upstream" in request:
+        return {"request": {name: value for name, value in request.items() if name not in _DIGESTS}}
+    document = request.get("document")
     if not isinstance(document, dict):
         return {}
-    named = {name: value for name, value in document.items() if name != "parts"}
+    named = {name: value for name, value in document.items() if name not in _DIGESTS}
     return {"request": {**request, "document": named}}
 
 

@@ -11,6 +11,7 @@ from django.contrib.auth.models import Permission
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from mcp_app.admin.entries.differences import field_differences
 from mcp_app.catalogue.changes import drafts, services
 from mcp_app.models import AuditEvent, CatalogueChange, Draft, Prompt, Resource, Tool
 from tests.integration.admin.addresses import page
@@ -440,3 +441,17 @@ def test_drafts_and_history_escape_hostile_text(root: Client, seeded: Seed) -> N
         assert not [f"U+{ord(letter):04X}" for letter in RAW_HIDDEN if letter in read], address
         marks += text.count('class="mcp-mark"')
     assert marks > 50
+
+
+UPSTREAM = {"upstream": "crm", "tool": "search", "definition": "a1", "parts": {"title": "b2"}}
+IMPORTED = {"url": "https://api.example.com", "document": {"name": "shop", "parts": {"title": "b2"}}}
+
+
+@pytest.mark.parametrize("request_of", [UPSTREAM, IMPORTED], ids=["upstream", "document"])
+def test_difference_has_no_digests(request_of: dict[str, Any]) -> None:
+    newer = json.loads(json.dumps(request_of).replace("a1", "a2").replace("b2", "b3"))
+    assert field_differences({"request": request_of}, {"request": newer}) == []
+    (whole,) = field_differences(None, {"request": request_of})
+    text = json.dumps([str(line) for line in whole.lines or []])
+    assert "b2" not in text
+    assert "a1" not in text
