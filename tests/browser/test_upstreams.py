@@ -36,7 +36,13 @@ def test_server_is_added_and_a_change_approved_by_keyboard_alone(
     keys.write(page.locator("#id_url"), crm.url)
     keys.press(page.locator("#mcp-upstream-form button[type=submit]"))
     expect(page.locator("[data-health=available]")).to_be_visible()
+    every, boxes = page.get_by_label("Select all new"), page.locator("input[name=tools]")
+    for number in (9, 0):
+        keys.press(every)
+        expect(page.locator("input[name=tools]:checked")).to_have_count(number)
+    expect(boxes).to_have_count(9)
     keys.press(page.locator("tr[data-tool=search] input"))
+    assert every.evaluate("node => node.indeterminate")
     keys.press(page.locator("tr[data-tool=steps] input"))
     keys.press(page.locator("#mcp-save-drafts"))
     expect(page.locator("input[name=tools]")).to_have_count(7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib import admin, messages
@@ -35,6 +36,7 @@ from mcp_app.catalogue.toolsets.checks import sound
 from mcp_app.catalogue.toolsets.drafts import check_toolset_draft, drafted, publish_toolset_draft
 from mcp_app.catalogue.toolsets.groups import names_of
 from mcp_app.catalogue.toolsets.meter import estimates
+from mcp_app.interface.links import may_view
 from mcp_app.interface.text import marked
 from mcp_app.models import CatalogueChange, Draft, Toolset
 from mcp_app.protocol.messages.server import ENDPOINT
@@ -188,6 +190,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             "who": who_can_use(row),
             "rules": [rule_line(rule) for rule in row.rules],
             "contents": found,
+            "entries": _linked(request.user, found.members),
             "families": estimates(found.tokens),
             "unused": contents.unused_in(found) if may_read else None,
             # Queries are parts of messages.
@@ -328,6 +331,20 @@ def who_can_use(row: Toolset) -> str:
         return str(row.get_audience_display())
     names = names_of(row.permissions)
     return f"members of {marked(' or '.join(names))}" if names else "no group"
+
+
+def _linked(user: Any, members: Collection[contents.Member]) -> list[tuple[contents.Member, str]]:
+    """Return the members with the addresses of their pages, or "" for pages that the user may not view."""
+    pages: dict[tuple[str, str], str] = {}
+    for kind in {each.kind for each in members}:
+        model = pending_drafts.KIND_NAMED[kind]
+        if not may_view(user, model._meta.label_lower):
+            continue
+        named = model._default_manager.filter(**{f"{model.KEY}__in": [each.key for each in members]})
+        for key, pk in named.values_list(model.KEY, "pk"):
+            view = f"{admin.site.name}:mcp_app_{model._meta.model_name}_change"
+            pages[kind, key] = reverse(view, args=[pk])
+    return [(each, pages.get((each.kind, each.key), "")) for each in members]
 
 
 def _contents(row: Toolset) -> contents.Contents:

@@ -9,6 +9,20 @@ function expandAll(button) {
   button.textContent = open ? "Collapse all" : "Expand all";
 }
 
+// A box above a list of boxes with one name: it selects all of them, and shows whether all or some are selected.
+function openSelectAll(label) {
+  const all = label.querySelector("input");
+  const boxes = [...label.closest("form").querySelectorAll(`input[type=checkbox][name="${label.dataset.selectAll}"]`)];
+  function show() {
+    const number = boxes.filter((box) => box.checked).length;
+    all.checked = number === boxes.length;
+    all.indeterminate = number > 0 && !all.checked;
+  }
+  label.hidden = false;
+  all.addEventListener("change", () => { for (const box of boxes) box.checked = all.checked; });
+  for (const box of boxes) box.addEventListener("change", show);
+}
+
 // What was asked for takes its time: say so, and do not let it be asked for twice.
 function showBusy(button, words) {
   button.disabled = true;
@@ -348,6 +362,7 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const button of document.querySelectorAll("[data-expand]")) {
     button.addEventListener("click", () => expandAll(button));
   }
+  for (const label of document.querySelectorAll("[data-select-all]")) openSelectAll(label);
   for (const select of document.querySelectorAll("select[data-search]")) searchable(select);
   // A link to one message finds it open.
   const linked = document.getElementById(window.location.hash.slice(1));

@@ -300,3 +300,16 @@ def test_unused_tools_are_left_out_in_a_draft(root: Client, seeded: Seed) -> Non
     press(root, "publish", Draft.objects.get())
     row.refresh_from_db()
     assert not unused & {each.identity for each in contents_of(row).members}
+
+
+def test_entries_are_links_for_users_who_may_view_them(
+    root: Client, client_of: ClientOf, seeded: Seed
+) -> None:
+    row, echo = store(), Tool.objects.get(name="echo")
+    address = page("toolset", "change", row.pk)
+    linked = f'<a href="{page("tool", "change", echo.pk)}"><bdi class="mcp-text">echo</bdi></a>'
+    assert linked in root.get(address).content.decode()
+    seeded.viewer.user_permissions.set(Permission.objects.filter(codename="view_toolset"))
+    text = client_of("viewer").get(address).content.decode()
+    assert "echo" in text
+    assert linked not in text
