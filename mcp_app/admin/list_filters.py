@@ -110,6 +110,11 @@ class NamedList:
 
     opts: Any
     object_history_template: Any = "mcp_admin/object_history.html"
+    delete_confirmation_template: Any = "mcp_admin/delete.html"
+    delete_selected_confirmation_template: Any = (
+        None if apps.is_installed("unfold") else "mcp_admin/delete_selected.html"
+    )
+    empty_value_display: Any = "–"
     # The kind of the rows in the audit trail, if the trail names their changes.
     audit_kind: ClassVar[str] = ""
 

@@ -18,6 +18,8 @@ def test_deletion_of_an_object_is_confirmed(root: Client, seeded: Seed) -> None:
     assert 'id="content"' in page
     assert 'id="mcp-restorable"' in page
     assert reverse("admin:mcp_app_prompt_deleted") in page
+    assert ">Delete prompt</button>" in page
+    assert "take me back" not in page
 
 
 def test_deletion_of_selected_objects_is_confirmed(root: Client, seeded: Seed) -> None:
@@ -26,3 +28,11 @@ def test_deletion_of_selected_objects_is_confirmed(root: Client, seeded: Seed) -
     page = root.post(reverse("admin:auth_group_changelist"), told).content.decode()
     assert SURE in page
     assert 'id="content"' in page
+
+
+def test_deletion_of_selected_entries_is_confirmed_in_words(root: Client, seeded: Seed) -> None:
+    told = {"action": "delete_selected", "_selected_action": [seeded.own_prompt.pk]}
+    page = root.post(reverse("admin:mcp_app_prompt_changelist"), told).content.decode()
+    assert SURE in page
+    assert ">Delete prompt" in page
+    assert "take me back" not in page

@@ -18,6 +18,7 @@ CHOSEN = (
         "approval_pages",
         "call_pages",
         "catalogue_pages",
+        "delete_pages",
         "groups",
         "hostile_text",
         "http_error_pages",
