@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.template import Context, Template
 from django.test import Client
 from django.urls import reverse
 
-from mcp_app.models import ApiDocument, Credential, audit
+from mcp_app.models import ApiDocument, AuditEvent, Credential, audit
 from tests.integration.admin.addresses import page
 from tests.samples.admin_seed import Seed
 
@@ -50,3 +51,13 @@ def test_trail_of_an_object_needs_the_permission_to_view_the_trail(viewer: Clien
     )
     answer = viewer.get(page("apikey", "history", seeded.key.pk))
     assert (answer.status_code, answer.context["trail_url"]) == (200, "")
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "1 entry"), (2, "2 entries"), (120, "120 entries")])
+def test_pages_of_the_audit_trail_count_entries(number: int, words: str, root: Client, seeded: Seed) -> None:
+    for _ in range(number):
+        audit(actor=seeded.root, action="key.x", object_kind="key", object_key="one")
+    shown = root.get(page("auditevent", "changelist"), {"object": "key:one"})
+    drawn = Context({"cl": shown.context["cl"], "opts": AuditEvent._meta})
+    text = Template("{% load admin_list %}{% pagination cl %}").render(drawn)
+    assert words in " ".join(text.split())
