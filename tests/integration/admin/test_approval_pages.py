@@ -83,7 +83,7 @@ def test_approval_queue_redacts_arguments_and_shows_time_left(root: Client, seed
     assert "token[redacted]" in text
     assert "shelves[1,2,3]" in text
     assert "hunter2" not in text
-    assert "19 h 59 min" in text
+    assert re.search(r"\b19 h \d+ min\b", text)
     assert "another user must approve" in text
 
 
@@ -365,9 +365,8 @@ def test_call_page_shows_its_approval_state(decider: Client, seeded: Seed) -> No
     assert "Expires" in text
     assert "data-live-waits" in decider.get(page("call", "change", call.pk)).content.decode()
     live = decider.get(page("call", "live", call.pk)).json()
-    assert (live["waits"], live["state"], live["left"], live["wait"]) == (
-        True, "waiting for approval", "19 h 59 min", "–",
-    )  # fmt: skip
+    assert (live["waits"], live["state"], live["wait"]) == (True, "waiting for approval", "–")
+    assert re.fullmatch(r"19 h \d+ min", live["left"])
     _decide(decider, "refuse", call, "not today")
     text = _read(decider, page("call", "change", call.pk))
     for words in ("Decided by", "viewer", "not today", "refused"):
