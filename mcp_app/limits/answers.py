@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any, Final
 
 from mcp_app.database import clock
+from mcp_app.limits.notation import plural
 from mcp_app.limits.rules import BUDGET, CONCURRENT, SECONDS, Bucket, Period
 from mcp_app.protocol.errors import Headers, McpError, TooManyRequests
 from mcp_app.protocol.refusals import MEMBER, Code, refused
@@ -74,20 +75,16 @@ def amount_of(bucket: Bucket) -> str:
     """Return the amount of a limit in words, such as "100 calls per hour"."""
     rule = bucket.rule
     if bucket.measure == CONCURRENT:
-        return f"{rule.concurrent} concurrent {_plural('call', rule.concurrent)}"
+        return f"{rule.concurrent} concurrent {plural('call', rule.concurrent)}"
     if bucket.measure == BUDGET:
-        unit = _plural("call" if rule.budget_unit == "calls" else "cost unit", rule.budget)
+        unit = plural("call" if rule.budget_unit == "calls" else "cost unit", rule.budget)
         return f"{rule.budget} {unit} per {rule.budget_period}"
-    return f"{rule.rate} {_plural('call', rule.rate)} per {rule.rate_period}"
+    return f"{rule.rate} {plural('call', rule.rate)} per {rule.rate_period}"
 
 
 def until_end(bucket: Bucket, now: datetime) -> float:
     """Return the seconds until the period of a budget ends."""
     return (Period.at(bucket.rule.budget_period, now).end - now).total_seconds()
-
-
-def _plural(unit: str, number: int) -> str:
-    return unit if number == 1 else f"{unit}s"
 
 
 def _quota(bucket: Bucket) -> int:

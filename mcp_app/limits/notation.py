@@ -61,10 +61,15 @@ def amounts_text(rule: Any) -> str:
     parts = []
     if rule.rate:
         burst = f" (burst {rule.burst:,})" if rule.burst else ""
-        parts.append(f"{rule.rate:,} calls per {rule.rate_period}{burst}")
+        parts.append(f"{rule.rate:,} {plural('call', rule.rate)} per {rule.rate_period}{burst}")
     if rule.concurrent:
-        parts.append(f"{rule.concurrent:,} concurrent calls")
+        parts.append(f"{rule.concurrent:,} concurrent {plural('call', rule.concurrent)}")
     if rule.budget:
-        unit = "calls" if rule.budget_unit == LimitRule.Unit.CALLS else "cost units"
+        unit = plural("call" if rule.budget_unit == LimitRule.Unit.CALLS else "cost unit", rule.budget)
         parts.append(f"budget of {rule.budget:,} {unit} per {rule.budget_period}")
     return ", ".join(parts)
+
+
+def plural(unit: str, number: int) -> str:
+    """Return the unit of a number, in the plural unless the number is 1."""
+    return unit if number == 1 else f"{unit}s"

@@ -18,6 +18,7 @@ from mcp_app.catalogue.changes.services import save_entry
 from mcp_app.catalogue.sources.http.source import HTTP
 from mcp_app.database import clock
 from mcp_app.limits import current, usage
+from mcp_app.limits.notation import amounts_text
 from mcp_app.limits.rules import BUDGET, Bucket, Period
 from mcp_app.limits.services import save_rule
 from mcp_app.models import AuditEvent, LimitRule, LimitUsage, Message, Tool
@@ -304,3 +305,17 @@ def test_pages_of_tools_and_clients_show_what_is_used(admin_client: Client) -> N
     found = {row["limit"]: row["used"] for row in shown.context["fills"]}
     assert found == {"calm": 7, "app": 7}
     assert 'data-used="7"' in shown.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rate": 1, "rate_period": "minute"}, "1 call per minute"),
+        ({"rate": 1_000, "rate_period": "hour"}, "1,000 calls per hour"),
+        ({"concurrent": 1}, "1 concurrent call"),
+        ({"budget": 1, "budget_unit": "cost", "budget_period": "month"}, "budget of 1 cost unit per month"),
+        ({"budget": 2, "budget_unit": "calls", "budget_period": "day"}, "budget of 2 calls per day"),
+    ],
+)
+def test_amounts_are_in_the_singular_or_plural(changes: dict[str, Any], words: str) -> None:
+    assert amounts_text(LimitRule(**changes)) == words
