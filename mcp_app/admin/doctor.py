@@ -37,8 +37,13 @@ TITLES = {
     "settings": "Settings",
     "database": "Database",
     "redis": "Redis",
+    "code": "Code of the project",
     "workers": "Workers and beat",
     "keys": "API keys",
+    "provider": "Identity provider",
+    "documents": "OpenAPI documents",
+    "toolsets": "Toolsets",
+    "upstreams": "Upstream servers",
     "web": "Public address",
 }
 SERVERS = ("uvicorn", "granian", "hypercorn", "daphne")

@@ -41,7 +41,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
 def version(installation: Installation) -> Iterator[Finding]:
     """Check that the version of Redis has all required commands."""
     found = RedisServerView(installation.redis_url).facts().version
-    text = f"is compatible with Redis {'.'.join(map(str, found))}"
+    text = f"has the commands of Redis {'.'.join(map(str, found))}"
     if not found:
         yield skipped("redis.version", "the version is unknown")
     elif found < OLDEST:

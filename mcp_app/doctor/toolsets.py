@@ -26,7 +26,7 @@ def offered(_: Installation) -> Iterator[Finding]:
         where = f"{path} and /mcp" if toolset.is_default else path
         yield error(CHECK, f"nothing is served at {where}: {toolset.problem}", REMEDY)
     if found and not faulty:
-        yield ok(CHECK, f"{len(found)} toolset{'s' * (len(found) != 1)}, all of which can be offered")
+        yield ok(CHECK, f"{len(found)} toolset{'s' * (len(found) != 1)}, without problems")
 
 
 def limiting(_: Installation) -> Iterator[Finding]:

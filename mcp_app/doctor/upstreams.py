@@ -30,7 +30,7 @@ def available(_: Installation) -> Iterator[Finding]:
     for name, found in failed:
         yield warning(CHECK, f"the server {name} {found.text}", REMEDY)
     if rows and not failed:
-        yield ok(CHECK, f"{len(rows)} upstream server{'s' * (len(rows) != 1)}, none of which failed last")
+        yield ok(CHECK, f"{len(rows)} upstream server{'s' * (len(rows) != 1)}, without failures")
 
 
 def bridged(_: Installation) -> Iterator[Finding]:

@@ -57,7 +57,9 @@ def queues(installation: Installation) -> Iterator[Finding]:
             "workers.queues", text, f"Start `celery -A {application().main} worker --queues {queue}`."
         )
     if used <= served:
-        yield ok("workers.queues", f"all queues of tools have a worker: {', '.join(sorted(used)) or 'none'}")
+        named = ", ".join(sorted(used))
+        text = f"every queue of a tool has a worker: {named}" if used else "no tool needs a queue"
+        yield ok("workers.queues", text)
 
 
 def jobs(installation: Installation) -> Iterator[Finding]:

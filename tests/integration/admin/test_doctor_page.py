@@ -13,9 +13,10 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings as DjangoSettings
 
+from mcp_app.admin.doctor import TITLES
 from mcp_app.auth import tokens
 from mcp_app.auth.roles import make_roles
-from mcp_app.doctor import Finding, Installation, examination
+from mcp_app.doctor import AREAS, Finding, Installation, examination
 from mcp_app.doctor.finding import error, ok, skipped
 from mcp_app.models import ApiKey
 from tests.integration.admin.addresses import page
@@ -200,3 +201,7 @@ def test_pasted_key_is_used_instead_of_a_token(operator: Client, installations: 
     key = "mcp_AAAAAAAAAAAAAAAAAAAAAAAAAAAA"
     read(operator, key=key)
     assert [each.key for each in installations] == [key]
+
+
+def test_every_area_has_a_title() -> None:
+    assert {area.name for area in AREAS} - TITLES.keys() == set()

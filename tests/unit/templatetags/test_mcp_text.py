@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -14,7 +15,7 @@ from mcp_app.interface.text import (
     visible,
     visible_block,
 )
-from mcp_app.templatetags.mcp_text import grouped
+from mcp_app.templatetags.mcp_text import grouped, with_code
 
 
 @pytest.mark.parametrize(
@@ -89,3 +90,17 @@ def test_json_text_is_independent_of_member_order() -> None:
 
 def test_whole_number_has_thousands_separators() -> None:
     assert [grouped(number) for number in (0, 999, 1030, 1_234_567)] == ["0", "999", "1,030", "1,234,567"]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Run `ls`.", "Run |<code>ls</code>|."),
+        ("`<b>`", "<code>&lt;b&gt;</code>"),
+        ("a ` b", "a ` b"),
+        ("plain", "plain"),
+    ],
+)
+def test_backticks_mark_code(said: str, shown: str) -> None:
+    text = re.sub(r"</?bdi[^>]*>", "", with_code(said))
+    assert text == shown.replace("|", "")
