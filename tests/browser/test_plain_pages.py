@@ -73,11 +73,12 @@ def test_pages_without_the_skin_fit_and_are_accessible(visit_plain: Visit, addre
     assert not wrong, json.dumps(wrong, indent=1)
 
 
-def test_approval_queue_without_the_skin_does_not_scroll(
-    visit_plain: Visit, addresses: dict[str, str]
+@pytest.mark.parametrize("name", ["approval-list", "session-list", "auditevent-list"])
+def test_long_list_without_the_skin_does_not_scroll(
+    name: str, visit_plain: Visit, addresses: dict[str, str]
 ) -> None:
     visitor = visit_plain(width=1440)
-    assert visitor.goto(addresses["approval-list"]).evaluate(SCROLLING) == []
+    assert visitor.goto(addresses[name]).evaluate(SCROLLING) == []
 
 
 # The skin hides every page without scripts.

@@ -165,7 +165,7 @@ def named_key(token: str) -> tuple[str | None, str]:
     """
     first, _, rest = token.partition(".")
     if len(token) > MAX_TOKEN or len(first) > MAX_HEADER or rest.count(".") != 1 or not token.isascii():
-        raise TokenRefused("it is no signed JWT of at most 8 KB")
+        raise TokenRefused("it is not a signed JWT of at most 8 KB")
     try:
         header = orjson.loads(base64.urlsafe_b64decode(first + "=" * (-len(first) % 4)))
     except (ValueError, binascii.Error):

@@ -68,7 +68,7 @@ def body_of(document: Document, place: Place, notes: list[Note], wanted: str = "
         return None
     kind = chosen(content, wanted)
     if len(content) > 1:
-        notes.append(Note(pointer, f"Of the content types {', '.join(content)[:300]}, {kind[:100]} is sent"))
+        notes.append(Note(pointer, f"The body is sent as {kind[:100]}, one of {', '.join(content)[:300]}"))
     media = content[kind] if isinstance(content[kind], dict) else {}
     if place.method in ("GET", "HEAD", "TRACE"):
         schema = media.get("schema")
