@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,13 @@ async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.02)
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel a call and wait until its connection is closed."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def is_running(pid: int) -> bool:

@@ -24,7 +24,7 @@ from mcp_app.upstreams import bridge as seen
 from mcp_app.upstreams import client, sessions
 from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
-from tests.process.bridge.conftest import TOKEN, is_running, server_of, until
+from tests.process.bridge.conftest import TOKEN, cancelled, is_running, server_of, until
 from tests.servers import stdio_program
 
 TOOLS = [("tools", "tools/list", "tools")]
@@ -105,7 +105,7 @@ async def test_end_of_a_session_ends_its_process_and_children(bridge: Bridge) ->
     pids = [int(await call(server, name)) for name in ("pid", "child")]
     await sessions.end(server, Caller("one"))
     await until(lambda: not any(map(is_running, pids)))
-    assert pools(bridge) == []
+    await until(lambda: not pools(bridge))
 
 
 @pytest.mark.requirement("INT-75")
@@ -187,7 +187,7 @@ async def test_cancelled_call_leaves_the_session_usable(bridge: Bridge) -> None:
     pid = await call(server, "pid")
     sleeping = asyncio.create_task(call(server, "sleep", {"seconds": 0.5}))
     await until(lambda: any(pool.status()["processes"][0]["open_requests"] for pool in pools(bridge)))
-    sleeping.cancel()
+    await cancelled(sleeping)
     assert await call(server, "pid") == pid
 
 
@@ -236,7 +236,7 @@ async def test_flood_is_read_slowly(
     flooding = asyncio.create_task(call(server_of("usual"), "flood", arguments))
     await until(lambda: any(each > 0.05 for each in slept))
     assert not flooding.done()
-    flooding.cancel()
+    await cancelled(flooding)
 
 
 @pytest.mark.requirement("INT-75")
@@ -254,7 +254,7 @@ async def test_flooding_process_leaves_no_pipe(bridge: Bridge) -> None:
         arguments = {"file": "stderr", "text": "x", "repeat": 60_000}
         flooding = asyncio.create_task(call(server, "flood", arguments))
         await until(lambda: pools(bridge) and next(iter(pools(bridge)[0]._all))._process.stderr._paused)
-        flooding.cancel()
+        await cancelled(flooding)
         await sessions.end(server, Caller("one"))
         await until(lambda: not pools(bridge))
         await until(lambda: pipes() <= before)
