@@ -57,7 +57,7 @@ for person in (grace, bob):
 """
 # The section of the page that a reader may skip: those before it work without any extra.
 EXPOSING = "Viewsets and models"
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 
 

@@ -28,7 +28,7 @@ from tests.servers.live_worker import WorkerProcess
 from tests.servers.warm import LOADED_WITH, Installation, Installations, Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-START_SECONDS = 40.0
+START_SECONDS = 120.0
 STOP_SECONDS = 15.0
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
 TROUBLE = ("Traceback (most recent call last)", "Task exception was never retrieved", "ResourceWarning")
