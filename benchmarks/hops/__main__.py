@@ -12,6 +12,7 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -330,8 +331,13 @@ def main() -> None:
 
 @contextmanager
 def installation(profile: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
-    """Set up an empty installation in this process, with ``profile`` in this and all future threads."""
+    """Set up an empty installation in this process, with ``profile`` in this and all future threads.
+
+    ``MIGRATED`` in the environment may name an empty, migrated SQLite database to start from.
+    """
     with tempfile.TemporaryDirectory(prefix="hops-") as folder:
+        if migrated := os.environ.get("MIGRATED"):
+            shutil.copy(migrated, Path(folder, "db.sqlite3"))
         from mcpsite.redis_server import RedisServer
 
         redis_folder = Path(folder, "redis")

@@ -54,7 +54,7 @@ def _version(executable: str) -> tuple[int, ...]:
     """Return ``(22, 19, 0)`` for an executable that prints ``v22.19.0``, or ``()`` if it cannot be run."""
     try:
         answer = subprocess.run(
-            [executable, "--version"], check=False, capture_output=True, text=True, timeout=20
+            [executable, "--version"], check=False, capture_output=True, text=True, timeout=60
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()

@@ -41,7 +41,7 @@ async def order(port: int, key: str) -> None:
 def _transport(port: int, key: str) -> Any:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     return streamable_http_client(
-        f"http://127.0.0.1:{port}/mcp", http_client=httpx2.AsyncClient(headers=headers)
+        f"http://127.0.0.1:{port}/mcp", http_client=httpx2.AsyncClient(headers=headers, timeout=60)
     )
 
 

@@ -82,7 +82,7 @@ class Employee(Person):
     async def open(self, url: str) -> None:
         """Press the button, log in and consent at the provider, decide here, and store the redirect."""
         self.opened += 1
-        async with httpx2.AsyncClient(follow_redirects=True) as browser:
+        async with httpx2.AsyncClient(follow_redirects=True, timeout=60) as browser:
             page = await self.log_in(browser, url)
             assert "Connect" in page.text, page.text[:2000]
             browser.follow_redirects = False
@@ -112,7 +112,7 @@ async def test_employee_logs_in_by_the_company_and_connects_a_client(company: Co
 
 async def test_employees_with_the_same_name_are_two_users(company: Company) -> None:
     for name in ("ada", "ops@ada"):
-        async with httpx2.AsyncClient(follow_redirects=True) as browser:
+        async with httpx2.AsyncClient(follow_redirects=True, timeout=60) as browser:
             page = await Employee(name).log_in(browser, company.server.url.removesuffix("mcp") + "oauth/apps")
             assert "Connected apps" in page.text, page.text[:2000]
     told = await asyncio.to_thread(company.server.shell, WHO)

@@ -97,7 +97,7 @@ def test_codex_logs_in_to_a_server_without_internet(server: LiveServer, home: Pa
     (home / ".codex" / "config.toml").write_text(f'[mcp_servers.django]\nurl = "{server.url}"\n')
     with started(home, "codex", "codex", "mcp", "login", "django") as terminal:
         address = terminal.wait_for(AUTHORIZE, SECONDS)[0]
-        assert "complete" in httpx2.get(sent_back(address)).text
+        assert "complete" in httpx2.get(sent_back(address), timeout=60).text
         assert terminal.end(SECONDS) == 0
         assert "Successfully logged in" in terminal.shown
     assert "OAuth" in done(home, "codex", "codex", "mcp", "list")
@@ -121,5 +121,5 @@ def test_gemini_cli_logs_in_to_a_server_without_internet(server: LiveServer, hom
                 break
         terminal.type("")
         address = terminal.wait_for(AUTHORIZE, SECONDS)[0]
-        assert "Successful" in httpx2.get(sent_back(address)).text
+        assert "Successful" in httpx2.get(sent_back(address), timeout=60).text
         terminal.wait_for(re.escape("Successfully authenticated and reloaded tools for 'django'"), SECONDS)

@@ -134,7 +134,7 @@ def test_mcp_remote_logs_in_once_and_reuses_the_login(printed: Installation, tmp
 async def test_python_client_logs_in(printed: Installation) -> None:
     url, somebody = f"http://127.0.0.1:{printed.port}/mcp", person(printed)
     async with (
-        httpx2.AsyncClient(auth=provider(url, Memory(), somebody), timeout=30) as http,
+        httpx2.AsyncClient(auth=provider(url, Memory(), somebody), timeout=120) as http,
         Client(streamable_http_client(url, http_client=http)) as client,
     ):
         result = await client.call_tool("add", {"a": 2, "b": 3})

@@ -122,7 +122,7 @@ class NewConnections:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
             try:
                 connection.request("GET", "/healthz")
                 if connection.getresponse().status == 200:

@@ -49,7 +49,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 
 def status_of(port: int, path: str) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", path)
         return connection.getresponse().status

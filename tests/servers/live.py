@@ -38,7 +38,7 @@ class LiveServerError(Exception):
     """The server did not start or a command failed; the text has the end of the output."""
 
 
-def eventually(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> None:
+def eventually(condition: Callable[[], object], seconds: float = 60.0, what: str = "the condition") -> None:
     """Return when ``condition()`` is true. Raise AssertionError after ``seconds``."""
     deadline = time.monotonic() + seconds + SLACK
     while not condition():

@@ -98,7 +98,7 @@ class PostgreSQL:
             )
         ready = [str(home / "pg_isready"), "-q", "-h", str(self.folder), "-U", "mcp"]
         for _ in range(300):
-            if subprocess.run(ready, check=False, timeout=20).returncode == 0:
+            if subprocess.run(ready, check=False, timeout=60).returncode == 0:
                 break
             assert self._process.poll() is None, log.read_text()
 

@@ -114,6 +114,5 @@ def status(behind: LiveServer, token: str) -> int:
     """Return the status of a request with an access token."""
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
     told = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    return httpx2.post(
-        behind.url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": told}, headers=headers
-    ).status_code
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": told}
+    return httpx2.post(behind.url, json=first, headers=headers, timeout=60).status_code

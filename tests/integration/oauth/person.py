@@ -36,7 +36,9 @@ class Operator:
     """An administrator who ends connections in the admin."""
 
     def __init__(self, server: LiveServer) -> None:
-        self._admin = httpx2.Client(base_url=server.url.removesuffix("/mcp"), follow_redirects=True)
+        self._admin = httpx2.Client(
+            base_url=server.url.removesuffix("/mcp"), follow_redirects=True, timeout=60
+        )
         page = self._admin.get("/admin/login/").text
         self._post("/admin/login/", page, username=OPERATOR, password=PASSWORD, next="/admin/")
 
@@ -108,7 +110,7 @@ class Person:
     async def open(self, url: str) -> None:
         """Log in, decide, and store the query of the redirect."""
         self.opened += 1
-        async with httpx2.AsyncClient() as browser:
+        async with httpx2.AsyncClient(timeout=60) as browser:
             page = await browser.get(url, follow_redirects=True)
             assert "Log in to" in page.text, page.text[:2000]
             page = await self._send(browser, page, username=self.name, password=self.password)

@@ -63,7 +63,7 @@ def asked(server: LiveServer, method: str, token: str, path: str = "/mcp", **par
     headers = {**HEADERS, "Authorization": f"Bearer {token}"}
     base = server.url.removesuffix("/mcp")
     if path != "/mcp":
-        return httpx2.get(base + path, headers=headers, timeout=30)
+        return httpx2.get(base + path, headers=headers, timeout=120)
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
@@ -73,7 +73,7 @@ def asked(server: LiveServer, method: str, token: str, path: str = "/mcp", **par
     if "name" in params:
         headers["Mcp-Name"] = params["name"]
     body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": {**params, "_meta": meta}}
-    return httpx2.post(base + path, headers=headers, json=body, timeout=30)
+    return httpx2.post(base + path, headers=headers, json=body, timeout=120)
 
 
 def told(answer: httpx2.Response) -> dict[str, str]:
@@ -97,7 +97,9 @@ def told(answer: httpx2.Response) -> dict[str, str]:
 def test_resource_metadata_uses_the_requested_host(server: LiveServer, spelled: str, path: str) -> None:
     for name in ("127.0.0.1", "localhost"):
         base = f"http://{name}:{server.port}"
-        answer = httpx2.get(f"http://127.0.0.1:{server.port}{spelled}", headers={"Host": base[7:]})
+        answer = httpx2.get(
+            f"http://127.0.0.1:{server.port}{spelled}", headers={"Host": base[7:]}, timeout=60
+        )
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "*")
         document = answer.json()
         assert document["resource"] == base + path
@@ -109,8 +111,8 @@ def test_resource_metadata_uses_the_requested_host(server: LiveServer, spelled: 
 @pytest.mark.parametrize("spelled", METADATA_ADDRESSES)
 def test_running_server_has_authorization_server_metadata_at(server: LiveServer, spelled: str) -> None:
     base = f"http://127.0.0.1:{server.port}"
-    assert httpx2.get(f"{base}{spelled}").json()["issuer"] == base
-    assert httpx2.get(f"{base}/authorize").status_code == 404
+    assert httpx2.get(f"{base}{spelled}", timeout=60).json()["issuer"] == base
+    assert httpx2.get(f"{base}/authorize", timeout=60).status_code == 404
 
 
 @pytest.mark.requirement("AUTH-03", "AUTH-04", "AUTH-25")
@@ -121,7 +123,7 @@ def test_every_endpoint_names_its_resource_metadata(
 ) -> None:
     headers = {**HEADERS, **({"Authorization": authorization} if authorization else {})}
     method = "POST" if path in ("/mcp", "/messages/") else "GET"
-    answer = httpx2.request(method, f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=30)
+    answer = httpx2.request(method, f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=120)
     assert answer.status_code == 401
     parts = told(answer)
     form = "/sse" if path == "/sse" else "/mcp"
@@ -171,14 +173,14 @@ def test_http_sse_accepts_the_token_on_both_addresses(server: LiveServer) -> Non
     token = minted(server, "mcp")
     headers = {**HEADERS, "Authorization": f"Bearer {token}"}
     base = f"http://127.0.0.1:{server.ports[0]}"
-    with httpx2.stream("GET", f"{base}/sse", headers=headers, timeout=30) as stream:
+    with httpx2.stream("GET", f"{base}/sse", headers=headers, timeout=120) as stream:
         assert stream.status_code == 200
         lines = stream.iter_lines()
         place = next(line for line in lines if line.startswith("data:"))[5:].strip()
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {}}}
-        assert httpx2.post(base + place, headers=headers, json=call, timeout=30).status_code == 403
+        assert httpx2.post(base + place, headers=headers, json=call, timeout=120).status_code == 403
         ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-        assert httpx2.post(base + place, headers=headers, json=ping, timeout=30).status_code == 202
+        assert httpx2.post(base + place, headers=headers, json=ping, timeout=120).status_code == 202
 
 
 @pytest.mark.requirement("AUTH-07")
@@ -199,7 +201,7 @@ def test_long_credential_is_refused_like_any_other(server: LiveServer) -> None:
 def test_token_in_the_url_is_refused_and_not_logged(server: LiveServer) -> None:
     token = minted(server, "mcp mcp:tools")
     url = f"http://127.0.0.1:{server.port}/mcp?access_token={token}"
-    answer = httpx2.post(url, headers=HEADERS, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    answer = httpx2.post(url, headers=HEADERS, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, timeout=60)
     assert answer.status_code == 401
     assert token not in server.logs()
 
@@ -236,7 +238,7 @@ def test_open_stream_ends_with_its_connection(server: LiveServer) -> None:
 )
 def test_form_in_another_charset_returns_a_client_error(server: LiveServer, path: str, status: int) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-16"}
-    answer = httpx2.post(server.url.removesuffix("/mcp") + path, content="a=b", headers=headers, timeout=30)
+    answer = httpx2.post(server.url.removesuffix("/mcp") + path, content="a=b", headers=headers, timeout=120)
     assert answer.status_code == status
     if path == "/oauth/token":
         assert answer.json()["error"] == "unsupported_grant_type"

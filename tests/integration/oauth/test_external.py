@@ -49,11 +49,11 @@ def test_every_endpoint_names_metadata_with_the_provider(
     method = "POST" if path in ("/mcp", "/messages/") else "GET"
     for bad in ("", provider.token(aud="https://other.example")):
         headers = {**HEADERS, **({"Authorization": f"Bearer {bad}"} if bad else {})}
-        answer = httpx2.request(method, f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=30)
+        answer = httpx2.request(method, f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=120)
         assert answer.status_code == 401
         parts = told(answer)
         assert parts.get("error") == ("invalid_token" if bad else None)
-        document = httpx2.get(parts["resource_metadata"], timeout=30).json()
+        document = httpx2.get(parts["resource_metadata"], timeout=120).json()
         assert document["authorization_servers"] == [provider.issuer]
 
 

@@ -47,7 +47,7 @@ async def main(url: str, name: str, password: str) -> None:
 
     async def open_browser(address: str) -> None:
         asked.append(dict(parse_qsl(urlsplit(address).query)))
-        async with httpx.AsyncClient() as browser:
+        async with httpx.AsyncClient(timeout=60) as browser:
             page = await browser.get(address, follow_redirects=True)
             page = await send(browser, page, username=name, password=password)
             page = await browser.get(urljoin(str(page.url), page.headers["location"]))

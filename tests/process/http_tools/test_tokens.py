@@ -135,7 +135,7 @@ def test_killed_process_blocks_others_until_its_lease_ends(
 ) -> None:
     with holders(live) as waiting, calls(live, token) as call:
         lost = call(0)
-        assert upstream.asked.acquire(timeout=30)
+        assert upstream.asked.acquire(timeout=120)
         with live.without(0, signal.SIGKILL):
             assert lost.exception(30) is not None
             started = call(1)
