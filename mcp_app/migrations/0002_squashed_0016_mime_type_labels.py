@@ -54,27 +54,22 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='max_running',
-            field=models.PositiveIntegerField(blank=True, help_text='Background calls at once over all workers, others wait. Empty: as in code.', null=True),
+            field=models.PositiveIntegerField(blank=True, help_text='How many background calls may run at once on all workers. Empty: the default.', null=True, verbose_name='maximum running calls'),
         ),
         migrations.AddField(
             model_name='tool',
             name='priority',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='0 to 9; higher ones leave the queue first. Empty: as in code.', null=True),
+            field=models.PositiveSmallIntegerField(blank=True, help_text='0 to 9. Higher priorities run first. Empty: the default.', null=True),
         ),
         migrations.AddField(
             model_name='tool',
             name='queue',
-            field=models.CharField(blank=True, help_text='Celery queue of background calls; a worker must listen to it.', max_length=100),
+            field=models.CharField(blank=True, help_text='Celery queue of background calls. A worker must listen to this queue.', max_length=100),
         ),
         migrations.AddField(
             model_name='tool',
             name='retries',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='More attempts when a worker is lost; idempotent background tools only. Empty: as in code.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='background',
-            field=models.BooleanField(default=False, help_text='Runs in a Celery worker and survives the end of any process.'),
+            field=models.PositiveSmallIntegerField(blank=True, help_text='Number of retries if a worker stops. Only for idempotent background tools. Empty: the default.', null=True),
         ),
         migrations.AlterModelOptions(
             name='apikey',
@@ -122,7 +117,7 @@ class Migration(migrations.Migration):
                 ('decided_by', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('decision', models.CharField(blank=True, choices=[('approved', 'approved'), ('refused', 'refused'), ('expired', 'expired')], max_length=10)),
                 ('decision_reason', models.TextField(blank=True)),
-                ('four_eyes', models.BooleanField(default=False, help_text='Who asked may not approve.')),
+                ('four_eyes', models.BooleanField(default=False, help_text='Users cannot approve their own calls.')),
                 ('reminded_at', models.DateTimeField(help_text='When its client was last told that it waits.', null=True)),
                 ('retried_by', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
@@ -153,17 +148,17 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='approval_minutes',
-            field=models.PositiveIntegerField(blank=True, help_text='How long a call waits for approval before it ends. Empty: as in code, or 60.', null=True),
+            field=models.PositiveIntegerField(blank=True, help_text='In minutes. The call then fails. Default: 60.', null=True, verbose_name='approval expires after'),
         ),
         migrations.AddField(
             model_name='tool',
             name='four_eyes',
-            field=models.BooleanField(default=False, help_text='Who asked may not approve.'),
+            field=models.BooleanField(default=False, help_text='Users cannot approve their own calls.', verbose_name='another user must approve'),
         ),
         migrations.AddField(
             model_name='tool',
             name='needs_approval',
-            field=models.BooleanField(default=False, help_text='Each call waits until somebody approves it, then runs in a Celery worker. Presets, too.'),
+            field=models.BooleanField(default=False, help_text='Each call waits for approval, then runs in the background. Also applies to presets.'),
         ),
         migrations.CreateModel(
             name='LogMinute',
@@ -291,11 +286,6 @@ class Migration(migrations.Migration):
             name='inputs',
             field=models.TextField(help_text='What is known of earlier rounds of questions, as JSON.', null=True),
         ),
-        migrations.AlterField(
-            model_name='message',
-            name='outcome',
-            field=models.CharField(blank=True, choices=[('ok', 'ok'), ('tool_error', 'tool error'), ('error', 'error'), ('cancelled', 'cancelled'), ('asked', 'asked')], max_length=12),
-        ),
         migrations.AddField(
             model_name='call',
             name='task_until',
@@ -323,26 +313,6 @@ class Migration(migrations.Migration):
                 'default_permissions': (),
                 'constraints': [models.UniqueConstraint(fields=('session_id', 'stream'), name='one_wait_per_stream')],
             },
-        ),
-        migrations.AlterField(
-            model_name='resource',
-            name='uri',
-            field=models.CharField(max_length=500, unique=True, verbose_name='URI'),
-        ),
-        migrations.AlterField(
-            model_name='resourcetemplate',
-            name='uri_template',
-            field=models.CharField(max_length=500, unique=True, verbose_name='URI template'),
-        ),
-        migrations.AlterField(
-            model_name='resource',
-            name='mime_type',
-            field=models.CharField(blank=True, max_length=120, verbose_name='MIME type'),
-        ),
-        migrations.AlterField(
-            model_name='resourcetemplate',
-            name='mime_type',
-            field=models.CharField(blank=True, max_length=120, verbose_name='MIME type'),
         ),
         migrations.RunPython(count_what_is_stored, migrations.RunPython.noop, elidable=True),
     ]

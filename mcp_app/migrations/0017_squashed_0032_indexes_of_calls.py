@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='resource',
             name='content_revision',
-            field=models.BigIntegerField(db_default=0, default=0, editable=False, help_text='The revision at which its content last changed.'),
+            field=models.BigIntegerField(db_default=0, default=0, editable=False, help_text='The revision at which the content last changed.'),
         ),
         migrations.CreateModel(
             name='ExternalIdentity',
@@ -180,7 +180,7 @@ class Migration(migrations.Migration):
             name='NotificationChannel',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('way', models.CharField(choices=[('browser', 'browser'), ('email', 'e-mail'), ('webhook', 'webhook')], max_length=10)),
+                ('way', models.CharField(choices=[('browser', 'browser'), ('email', 'email'), ('webhook', 'webhook')], max_length=10)),
                 ('kinds', models.JSONField(default=list)),
                 ('address', models.CharField(blank=True, max_length=500)),
                 ('secret', models.TextField(blank=True, help_text='Sealed; signs what is sent to the address.')),

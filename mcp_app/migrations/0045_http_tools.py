@@ -16,34 +16,14 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='request',
-            field=models.JSONField(blank=True, help_text='The HTTP request that a call sends, and the reading of its answer.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='prompt',
-            name='source',
-            field=models.CharField(choices=[('code', 'code'), ('admin', 'admin'), ('http', 'HTTP API'), ('upstream', 'upstream server')], default='admin', editable=False, max_length=16),
-        ),
-        migrations.AlterField(
-            model_name='resource',
-            name='source',
-            field=models.CharField(choices=[('code', 'code'), ('admin', 'admin'), ('http', 'HTTP API'), ('upstream', 'upstream server')], default='admin', editable=False, max_length=16),
-        ),
-        migrations.AlterField(
-            model_name='resourcetemplate',
-            name='source',
-            field=models.CharField(choices=[('code', 'code'), ('admin', 'admin'), ('http', 'HTTP API'), ('upstream', 'upstream server')], default='admin', editable=False, max_length=16),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='source',
-            field=models.CharField(choices=[('code', 'code'), ('admin', 'admin'), ('http', 'HTTP API'), ('upstream', 'upstream server')], default='admin', editable=False, max_length=16),
+            field=models.JSONField(blank=True, help_text='The HTTP request, or the tool of an upstream server, of a call.', null=True),
         ),
         migrations.CreateModel(
             name='Credential',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(help_text='Lower-case letters, digits, - and _. Tools refer to this name.', max_length=64, unique=True)),
-                ('kind', models.CharField(choices=[('bearer', 'bearer token'), ('basic', 'user name and password'), ('api_key', 'API key'), ('headers', 'headers'), ('client_credentials', 'OAuth client credentials')], max_length=20)),
+                ('kind', models.CharField(choices=[('bearer', 'bearer token'), ('basic', 'user name and password'), ('api_key', 'API key'), ('headers', 'headers'), ('client_credentials', 'OAuth client credentials'), ('oauth_client', 'OAuth client of user connections'), ('token_exchange', 'OAuth token exchange')], max_length=20)),
                 ('sealed', models.TextField(editable=False)),
                 ('origins', models.JSONField(default=list, help_text='The only servers that receive the secret, such as https://api.example.com.')),
                 ('token_url', models.CharField(blank=True, help_text='https://login.example.com/oauth/token', max_length=500, verbose_name='token URL')),
@@ -51,7 +31,7 @@ class Migration(migrations.Migration):
                 ('resource', models.CharField(blank=True, help_text='The resource parameter of token requests (RFC 8707).', max_length=500)),
                 ('audience', models.CharField(blank=True, help_text='The audience parameter, for servers that require it.', max_length=500)),
                 ('placement', models.JSONField(blank=True, default=dict)),
-                ('expires_at', models.DateTimeField(blank=True, help_text='Empty: never.', null=True)),
+                ('expires_at', models.DateTimeField(blank=True, help_text='Empty: never.', null=True, verbose_name='expires')),
                 ('last_used_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('last_error', models.CharField(blank=True, editable=False, max_length=300)),
                 ('last_error_at', models.DateTimeField(blank=True, editable=False, null=True)),

@@ -18,34 +18,4 @@ class Migration(migrations.Migration):
             name='message',
             options={'ordering': ['-id'], 'verbose_name_plural': 'log'},
         ),
-        migrations.AlterField(
-            model_name='message',
-            name='outcome',
-            field=models.CharField(blank=True, choices=[('ok', 'ok'), ('tool_error', 'tool error'), ('error', 'protocol error'), ('cancelled', 'cancelled'), ('asked', 'input required')], max_length=12),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='approval_minutes',
-            field=models.PositiveIntegerField(blank=True, help_text='Minutes, after which a waiting call ends with an error. Empty: as in code, or 60.', null=True, verbose_name='approval expires after'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='four_eyes',
-            field=models.BooleanField(default=False, help_text='Users cannot approve their own calls.', verbose_name='second user must approve'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='max_running',
-            field=models.PositiveIntegerField(blank=True, help_text='How many background calls may run at once on all workers. Empty: as in code.', null=True, verbose_name='maximum running calls'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='queue',
-            field=models.CharField(blank=True, help_text='Celery queue of background calls. It needs a worker.', max_length=100),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='timeout_seconds',
-            field=models.FloatField(blank=True, help_text="Maximum duration of a call, in seconds. Empty: the server's default.", null=True, verbose_name='timeout'),
-        ),
     ]

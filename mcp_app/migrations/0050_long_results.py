@@ -16,12 +16,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='max_result_bytes',
-            field=models.PositiveIntegerField(blank=True, help_text='As above, and images and files count, too. At least 1,000. Empty: as in code.', null=True, verbose_name='maximum bytes of a result'),
+            field=models.PositiveIntegerField(blank=True, help_text='Longer results, including images and files, are cut. At least 1,000. Empty: the default.', null=True, verbose_name='maximum bytes of a result'),
         ),
         migrations.AddField(
             model_name='tool',
             name='max_result_tokens',
-            field=models.PositiveIntegerField(blank=True, help_text="Longer results are cut, and the whole can be read in pages. At least 250. Empty: as in code, or the server's default. It has no effect with an output schema.", null=True, verbose_name='maximum tokens of a result'),
+            field=models.PositiveIntegerField(blank=True, help_text='Longer results are cut; clients can read the rest in pages. At least 250. Empty: the default. Not used with an output schema.', null=True, verbose_name='maximum tokens of a result'),
         ),
         migrations.CreateModel(
             name='StoredResult',

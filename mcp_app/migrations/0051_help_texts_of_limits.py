@@ -9,30 +9,5 @@ class Migration(migrations.Migration):
         ('mcp_app', '0050_long_results'),
     ]
 
-    operations = [
-        migrations.AlterField(
-            model_name='tool',
-            name='four_eyes',
-            field=models.BooleanField(default=False, help_text='Users cannot approve their own calls.', verbose_name='another user must approve'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='max_result_bytes',
-            field=models.PositiveIntegerField(blank=True, help_text='Longer results, including images and files, are cut. At least 1,000. Empty: as in code.', null=True, verbose_name='maximum bytes of a result'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='max_result_tokens',
-            field=models.PositiveIntegerField(blank=True, help_text="Longer results are cut, and the whole can be read in pages. At least 250. Empty: as in code, or the server's default. Ignored if the tool has an output schema.", null=True, verbose_name='maximum tokens of a result'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='queue',
-            field=models.CharField(blank=True, help_text='Celery queue of background calls. A worker must listen to this queue.', max_length=100),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='retries',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='Number of retries if a worker stops. Only for idempotent background tools. Empty: as in code.', null=True),
-        ),
-    ]
+    # Words and labels, which change no table, stand where their fields are created.
+    operations = []

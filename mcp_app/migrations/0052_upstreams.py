@@ -14,23 +14,18 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name='tool',
-            name='request',
-            field=models.JSONField(blank=True, help_text='The request that a call sends, and the reading of its answer.', null=True),
-        ),
         migrations.CreateModel(
             name='Upstream',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
-                ('name', models.CharField(help_text='Lower-case letters, digits, - and _. Its tools refer to this name.', max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]*$', 'Use lower-case letters, digits, - and _.')])),
-                ('url', models.CharField(help_text='https://mcp.example.com/mcp', max_length=2000, verbose_name='URL')),
-                ('prefix', models.CharField(help_text='Put in front of the names of its tools, such as crm for crm_search.', max_length=31, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9_-]*$', 'Use letters, digits, - and _.')])),
+                ('name', models.CharField(help_text='Lower-case letters, digits, - and _. Its tools refer to this name.', max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]*\\Z', 'Use lower-case letters, digits, - and _.')])),
+                ('url', models.CharField(blank=True, help_text='https://mcp.example.com/mcp', max_length=2000, verbose_name='URL')),
+                ('prefix', models.CharField(help_text='The names of its tools begin with it: crm gives crm_search.', max_length=31, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9_-]*\\Z', 'Use letters, digits, - and _.')])),
                 ('credential', models.CharField(blank=True, help_text='Sent with every request.', max_length=64)),
                 ('era', models.CharField(choices=[('auto', 'automatic'), ('modern', '2026-07-28'), ('legacy', '2025-11-25 and older')], default='auto', max_length=10, verbose_name='protocol')),
-                ('isolation', models.CharField(choices=[('session', 'a session for each client session'), ('user', 'a session for each user'), ('shared', 'one session for all callers')], default='session', max_length=10, verbose_name='sessions')),
+                ('isolation', models.CharField(choices=[('session', 'not at all'), ('user', 'per user'), ('shared', 'by everyone')], default='session', max_length=10, verbose_name='sessions')),
                 ('timeout_seconds', models.FloatField(default=60.0, help_text='For one request. A timeout of the tool itself comes first.', validators=[django.core.validators.MinValueValidator(1.0), django.core.validators.MaxValueValidator(900.0)])),
                 ('enabled', models.BooleanField(default=True, help_text='Off: every call of its tools is refused.')),
                 ('title', models.CharField(blank=True, editable=False, max_length=200)),

@@ -9,10 +9,5 @@ class Migration(migrations.Migration):
         ('mcp_app', '0052_upstreams'),
     ]
 
-    operations = [
-        migrations.AlterField(
-            model_name='credential',
-            name='expires_at',
-            field=models.DateTimeField(blank=True, help_text='Empty: never.', null=True, verbose_name='expires'),
-        ),
-    ]
+    # Words and labels, which change no table, stand where their fields are created.
+    operations = []

@@ -9,10 +9,5 @@ class Migration(migrations.Migration):
         ('mcp_app', '0053_credential_expires'),
     ]
 
-    operations = [
-        migrations.AlterField(
-            model_name='notificationchannel',
-            name='way',
-            field=models.CharField(choices=[('browser', 'browser'), ('email', 'email'), ('webhook', 'webhook')], max_length=10),
-        ),
-    ]
+    # Words and labels, which change no table, stand where their fields are created.
+    operations = []

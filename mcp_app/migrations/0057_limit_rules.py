@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='cost',
-            field=models.PositiveIntegerField(blank=True, help_text='Spent by each call of budgets in cost units. Empty: as in code, or 1.', null=True, verbose_name='cost units of a call'),
+            field=models.PositiveIntegerField(blank=True, help_text='Spent by each call of budgets in cost units. Default: 1.', null=True, verbose_name='cost units of a call'),
         ),
         migrations.CreateModel(
             name='LimitRule',
@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
-                ('name', models.CharField(help_text='Lower-case letters, digits, - and _. Callers see this name when they reach the limit.', max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]*$', 'Use lower-case letters, digits, - and _.')])),
+                ('name', models.CharField(help_text='Lower-case letters, digits, - and _. Callers see this name when they reach the limit.', max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]*\\Z', 'Use lower-case letters, digits, - and _.')])),
                 ('who', models.CharField(choices=[('installation', 'all callers together'), ('group', 'the members of a group together'), ('member', 'each member of a group'), ('user', 'a user'), ('key', 'an API key'), ('client', 'an OAuth client'), ('address', 'a network address')], default='user', max_length=12, verbose_name='callers')),
                 ('who_value', models.CharField(blank=True, help_text='A user name, group, number of an API key or OAuth client, address or network. * counts each one separately.', max_length=150, verbose_name='name or number')),
                 ('what', models.CharField(choices=[('everything', 'all tools'), ('toolset', 'the tools of a toolset'), ('tag', 'tools with a tag'), ('tool', 'a tool')], default='everything', max_length=12, verbose_name='tools')),

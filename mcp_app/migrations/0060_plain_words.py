@@ -24,22 +24,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name="message",
-            name="outcome",
-            field=models.CharField(
-                blank=True,
-                choices=[
-                    ("ok", "succeeded"),
-                    ("tool_error", "failed (tool error)"),
-                    ("error", "failed (protocol error)"),
-                    ("refused", "refused"),
-                    ("cancelled", "cancelled"),
-                    ("asked", "asked for input"),
-                ],
-                max_length=12,
-            ),
-        ),
         migrations.AlterModelOptions(
             name="tool", options={"ordering": ["position", "id"], "permissions": PERMISSIONS}
         ),

@@ -13,16 +13,16 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='prompt',
             name='request',
-            field=models.JSONField(blank=True, editable=False, null=True),
+            field=models.JSONField(blank=True, help_text='The item of another server.', null=True),
         ),
         migrations.AddField(
             model_name='resource',
             name='request',
-            field=models.JSONField(blank=True, editable=False, null=True),
+            field=models.JSONField(blank=True, help_text='The item of another server.', null=True),
         ),
         migrations.AddField(
             model_name='resourcetemplate',
             name='request',
-            field=models.JSONField(blank=True, editable=False, null=True),
+            field=models.JSONField(blank=True, help_text='The item of another server.', null=True),
         ),
     ]

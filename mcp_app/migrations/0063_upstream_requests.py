@@ -9,20 +9,5 @@ class Migration(migrations.Migration):
         ('mcp_app', '0062_upstream_contents'),
     ]
 
-    operations = [
-        migrations.AlterField(
-            model_name='prompt',
-            name='request',
-            field=models.JSONField(blank=True, help_text='The item of another server.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='resource',
-            name='request',
-            field=models.JSONField(blank=True, help_text='The item of another server.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='resourcetemplate',
-            name='request',
-            field=models.JSONField(blank=True, help_text='The item of another server.', null=True),
-        ),
-    ]
+    # Words and labels, which change no table, stand where their fields are created.
+    operations = []

@@ -9,50 +9,5 @@ class Migration(migrations.Migration):
         ('mcp_app', '0063_upstream_requests'),
     ]
 
-    operations = [
-        migrations.AlterField(
-            model_name='tool',
-            name='approval_minutes',
-            field=models.PositiveIntegerField(blank=True, help_text='In minutes. The call then fails. Default: 60.', null=True, verbose_name='approval expires after'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='cost',
-            field=models.PositiveIntegerField(blank=True, help_text='Spent by each call of budgets in cost units. Default: 1.', null=True, verbose_name='cost units of a call'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='max_result_bytes',
-            field=models.PositiveIntegerField(blank=True, help_text='Longer results, including images and files, are cut. At least 1,000. Empty: the default.', null=True, verbose_name='maximum bytes of a result'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='max_result_tokens',
-            field=models.PositiveIntegerField(blank=True, help_text='Longer results are cut; clients can read the rest in pages. At least 250. Empty: the default. Not used with an output schema.', null=True, verbose_name='maximum tokens of a result'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='max_running',
-            field=models.PositiveIntegerField(blank=True, help_text='How many background calls may run at once on all workers. Empty: the default.', null=True, verbose_name='maximum running calls'),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='priority',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='0 to 9. Higher priorities run first. Empty: the default.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='request',
-            field=models.JSONField(blank=True, help_text='The HTTP request, and how its response becomes the result.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='retries',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='Number of retries if a worker stops. Only for idempotent background tools. Empty: the default.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='upstream',
-            name='isolation',
-            field=models.CharField(choices=[('session', 'not at all'), ('user', 'per user'), ('shared', 'by everyone')], default='session', max_length=10, verbose_name='sessions'),
-        ),
-    ]
+    # Words and labels, which change no table, stand where their fields are created.
+    operations = []

@@ -9,25 +9,5 @@ class Migration(migrations.Migration):
         ('mcp_app', '0064_words_of_limits_and_requests'),
     ]
 
-    operations = [
-        migrations.AlterField(
-            model_name='prompt',
-            name='source',
-            field=models.CharField(choices=[('code', 'code'), ('admin', 'admin'), ('http', 'HTTP tool'), ('upstream', 'upstream server')], default='admin', editable=False, max_length=16),
-        ),
-        migrations.AlterField(
-            model_name='resource',
-            name='source',
-            field=models.CharField(choices=[('code', 'code'), ('admin', 'admin'), ('http', 'HTTP tool'), ('upstream', 'upstream server')], default='admin', editable=False, max_length=16),
-        ),
-        migrations.AlterField(
-            model_name='resourcetemplate',
-            name='source',
-            field=models.CharField(choices=[('code', 'code'), ('admin', 'admin'), ('http', 'HTTP tool'), ('upstream', 'upstream server')], default='admin', editable=False, max_length=16),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='source',
-            field=models.CharField(choices=[('code', 'code'), ('admin', 'admin'), ('http', 'HTTP tool'), ('upstream', 'upstream server')], default='admin', editable=False, max_length=16),
-        ),
-    ]
+    # Words and labels, which change no table, stand where their fields are created.
+    operations = []

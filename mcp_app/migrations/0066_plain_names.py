@@ -10,35 +10,5 @@ class Migration(migrations.Migration):
         ('mcp_app', '0065_word_http_tool'),
     ]
 
-    operations = [
-        migrations.AlterField(
-            model_name='apidocument',
-            name='name',
-            field=models.CharField(help_text='Lower-case letters, digits, - and _. The imported tools refer to this name.', max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]*\\Z', 'Use lower-case letters, digits, - and _.')]),
-        ),
-        migrations.AlterField(
-            model_name='apidocument',
-            name='prefix',
-            field=models.CharField(blank=True, help_text='Put in front of the names of its tools, such as github.', max_length=31, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9_-]*\\Z', 'Use letters, digits, - and _.')]),
-        ),
-        migrations.AlterField(
-            model_name='limitrule',
-            name='name',
-            field=models.CharField(help_text='Lower-case letters, digits, - and _. Callers see this name when they reach the limit.', max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]*\\Z', 'Use lower-case letters, digits, - and _.')]),
-        ),
-        migrations.AlterField(
-            model_name='toolset',
-            name='slug',
-            field=models.CharField(help_text='Lower-case letters, digits and -. The address of the toolset ends with it.', max_length=50, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9-]*\\Z', 'Use lower-case letters, digits and -.')]),
-        ),
-        migrations.AlterField(
-            model_name='upstream',
-            name='name',
-            field=models.CharField(help_text='Lower-case letters, digits, - and _. Its tools refer to this name.', max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]*\\Z', 'Use lower-case letters, digits, - and _.')]),
-        ),
-        migrations.AlterField(
-            model_name='upstream',
-            name='prefix',
-            field=models.CharField(help_text='Put in front of the names of its tools, such as crm for crm_search.', max_length=31, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9_-]*\\Z', 'Use letters, digits, - and _.')]),
-        ),
-    ]
+    # Words and labels, which change no table, stand where their fields are created.
+    operations = []

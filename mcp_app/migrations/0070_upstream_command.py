@@ -15,9 +15,4 @@ class Migration(migrations.Migration):
             name='command',
             field=models.CharField(blank=True, help_text='Instead of a URL: a command of the settings, for a server over stdio.', max_length=64),
         ),
-        migrations.AlterField(
-            model_name='upstream',
-            name='url',
-            field=models.CharField(blank=True, help_text='https://mcp.example.com/mcp', max_length=2000, verbose_name='URL'),
-        ),
     ]

@@ -23,11 +23,6 @@ class Migration(migrations.Migration):
             name='user_connections',
             field=models.BooleanField(default=False, help_text='Each user connects an account by OAuth. The credential is only used to read the lists.'),
         ),
-        migrations.AlterField(
-            model_name='credential',
-            name='kind',
-            field=models.CharField(choices=[('bearer', 'bearer token'), ('basic', 'user name and password'), ('api_key', 'API key'), ('headers', 'headers'), ('client_credentials', 'OAuth client credentials'), ('oauth_client', 'OAuth client of user connections')], max_length=20),
-        ),
         migrations.CreateModel(
             name='UpstreamClient',
             fields=[

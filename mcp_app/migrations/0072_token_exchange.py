@@ -15,9 +15,4 @@ class Migration(migrations.Migration):
             name='token_exchange',
             field=models.CharField(blank=True, help_text="A credential: the token of each caller's login is exchanged for one of this server.", max_length=64),
         ),
-        migrations.AlterField(
-            model_name='credential',
-            name='kind',
-            field=models.CharField(choices=[('bearer', 'bearer token'), ('basic', 'user name and password'), ('api_key', 'API key'), ('headers', 'headers'), ('client_credentials', 'OAuth client credentials'), ('oauth_client', 'OAuth client of user connections'), ('token_exchange', 'OAuth token exchange')], max_length=20),
-        ),
     ]

@@ -10,20 +10,5 @@ class Migration(migrations.Migration):
         ('mcp_app', '0074_outgoing_requests'),
     ]
 
-    operations = [
-        migrations.AlterField(
-            model_name='apidocument',
-            name='prefix',
-            field=models.CharField(blank=True, help_text='The names of its tools begin with it: github gives github_repos_get.', max_length=31, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9_-]*\\Z', 'Use letters, digits, - and _.')]),
-        ),
-        migrations.AlterField(
-            model_name='tool',
-            name='request',
-            field=models.JSONField(blank=True, help_text='The HTTP request, or the tool of an upstream server, of a call.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='upstream',
-            name='prefix',
-            field=models.CharField(help_text='The names of its tools begin with it: crm gives crm_search.', max_length=31, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9_-]*\\Z', 'Use letters, digits, - and _.')]),
-        ),
-    ]
+    # Words and labels, which change no table, stand where their fields are created.
+    operations = []

@@ -138,9 +138,10 @@ class Migration(migrations.Migration):
                     "token_auth_method",
                     models.CharField(
                         choices=[
-                            ("none", "none: it runs on people's machines"),
-                            ("client_secret_basic", "a secret, in the Authorization header"),
-                            ("client_secret_post", "a secret, in the form"),
+                            ("none", "none (public client)"),
+                            ("client_secret_basic", "client secret in the Authorization header"),
+                            ("client_secret_post", "client secret in the body"),
+                            ("private_key_jwt", "signed with a private key (service users only)"),
                         ],
                         default="none",
                         max_length=30,
@@ -180,7 +181,7 @@ class Migration(migrations.Migration):
                 ),
                 ("resource", models.CharField(max_length=255)),
                 ("scope", models.CharField(max_length=255)),
-                ("redirect_uri", models.TextField()),
+                ("redirect_uri", models.TextField(blank=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("last_used_at", models.DateTimeField(blank=True, null=True)),
                 ("ends_at", models.DateTimeField()),

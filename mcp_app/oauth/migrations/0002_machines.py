@@ -71,16 +71,4 @@ class Migration(migrations.Migration):
                 to=settings.AUTH_USER_MODEL,
             ),
         ),
-        migrations.AlterField(
-            model_name="client",
-            name="token_auth_method",
-            field=models.CharField(
-                choices=METHODS, default="none", max_length=30, verbose_name="authentication"
-            ),
-        ),
-        migrations.AlterField(
-            model_name="connection",
-            name="redirect_uri",
-            field=models.TextField(blank=True),
-        ),
     ]
