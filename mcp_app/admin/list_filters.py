@@ -110,7 +110,7 @@ class NamedList:
 
     opts: Any
     object_history_template: Any = "mcp_admin/object_history.html"
-    delete_confirmation_template: Any = "mcp_admin/delete.html"
+    delete_confirmation_template: ClassVar[Any] = "mcp_admin/delete.html"
     delete_selected_confirmation_template: Any = (
         None if apps.is_installed("unfold") else "mcp_admin/delete_selected.html"
     )

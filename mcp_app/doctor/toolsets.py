@@ -36,7 +36,7 @@ def limiting(_: Installation) -> Iterator[Finding]:
     for row in [each for each in rows if each.pk in reasons][:MOST]:
         yield warning(LIMITS, f"the limit {row.name} limits no call: {reasons[row.pk]}", LIMITS_REMEDY)
     if rows and not reasons:
-        yield ok(LIMITS, f"{len(rows)} limit{'s' * (len(rows) != 1)}, whose callers and tools exist")
+        yield ok(LIMITS, f"{len(rows)} limit{'s' * (len(rows) != 1)}, without problems")
 
 
 CHECKS = (offered, limiting)

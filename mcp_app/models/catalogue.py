@@ -153,7 +153,7 @@ class Tool(EntryRow):
         "cost units of a call",
         null=True,
         blank=True,
-        help_text="Spent by each call of budgets in cost units. Default: 1.",
+        help_text="The cost of each call, for budgets in cost units. Default: 1.",
     )
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
@@ -283,8 +283,8 @@ class Toolset(EditedRow):
     searches = models.BooleanField(
         "search instead of a list",
         default=False,
-        help_text="Models get find_tools and two tools that call what was found, instead of a list of all "
-        "tools. For toolsets with more than about 40 tools.",
+        help_text="Instead of a list of all tools, models get three tools that find and call the others. "
+        "For toolsets with more than about 40 tools.",
     )
     audience = models.CharField(
         "who can use it", max_length=12, choices=Audience.choices, default=Audience.GROUPS

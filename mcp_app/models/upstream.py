@@ -45,7 +45,7 @@ class Upstream(EditedRow):
     command = models.CharField(
         max_length=64,
         blank=True,
-        help_text="Instead of a URL: a command of the settings, for a server over stdio.",
+        help_text="A command in UPSTREAM_COMMANDS, for a server over stdio. It has no URL.",
     )
     prefix = models.CharField(
         max_length=31,
@@ -75,7 +75,7 @@ class Upstream(EditedRow):
     timeout_seconds = models.FloatField(
         default=60.0,
         validators=[MinValueValidator(1.0), MaxValueValidator(900.0)],
-        help_text="For one request. A timeout of the tool itself comes first.",
+        help_text="For one request. The timeout of a tool replaces it.",
     )
     sampling = models.BooleanField(
         "relay sampling",

@@ -93,7 +93,7 @@ class UpstreamInput(InputSerializer):
         max_length=64,
         required=False,
         allow_blank=True,
-        help_text="Instead of a URL: a command of the settings, for a server over stdio.",
+        help_text="A command in UPSTREAM_COMMANDS, for a server over stdio. It has no URL.",
     )
     prefix = serializers.CharField(max_length=31, required=False, allow_blank=True)
     credential = serializers.CharField(max_length=64, required=False, allow_blank=True)

@@ -156,12 +156,12 @@ def _check_default(row: Toolset) -> None:
     if not row.is_default:
         return
     if not row.enabled:
-        raise UnfitError("A toolset that is not enabled cannot be served at /mcp. Switch one of both.")
+        raise UnfitError("A disabled toolset cannot be served at /mcp. Enable it, or do not serve it there.")
     if row.audience != Toolset.Audience.EVERYONE:
         raise UnfitError("Only a toolset that everyone can use can be served at /mcp.")
     other = Toolset.objects.filter(is_default=True).exclude(pk=row.pk).first()
     if other is not None:
-        raise UnfitError(f"The toolset {other.slug} is served at /mcp. Switch that off first.")
+        raise UnfitError(f"The toolset {other.slug} is served at /mcp. Change it first.")
 
 
 def _check_slug(slug: str) -> None:

@@ -111,14 +111,16 @@ def _check(row: Upstream, changed: list[str], actor: Any, *, is_new: bool) -> No
     elif not is_new and {"url", "command"} & {*changed} and (entries_of(row) or drafts_of(row)):
         errors[field] = [_ADDRESS_STAYS]
     if row.credential and row.command:
-        errors["credential"] = ["Secrets of a command are variables in its settings."]
+        errors["credential"] = [
+            "A command has no credential. Set its secrets as variables in UPSTREAM_COMMANDS."
+        ]
     elif row.credential and "url" not in errors:
         if "credential" in changed and actor is not None and not actor.has_perm(USE):
             errors["credential"] = [NOT_ALLOWED]
         elif problem := bound_to(row.credential, row.url):
             errors["credential"] = [problem]
     if row.user_connections and row.command:
-        errors["user_connections"] = ["Users log in at servers with a URL only."]
+        errors["user_connections"] = ["User connections are for servers with a URL."]
     if problem := _objection_to_exchange(row, changed, actor):
         errors["token_exchange"] = [problem]
     if problem := _objection_to_client(row, changed, actor):
@@ -158,7 +160,7 @@ def _objection_to_exchange(row: Upstream, changed: list[str], actor: Any) -> str
     if not row.token_exchange:
         return ""
     if row.command or row.user_connections:
-        return "A server with a command or with user connections has no token exchange."
+        return "Token exchange is for servers with a URL and without user connections."
     if {"token_exchange", "url"} & {*changed} and actor is not None and not actor.has_perm(USE):
         return NOT_ALLOWED
     return bound_to(row.token_exchange, row.url, Credential.Kind.TOKEN_EXCHANGE)
