@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from mcp_app.limits.rules import MICROSECONDS, Bucket
+from mcp_app.limits.rules import MICROSECONDS, Bucket, Rule
 from mcp_app.streams.base import Lease, LimitStore, StreamsError
 from mcp_app.streams.stores.limits import MemoryLimits
 
@@ -21,9 +21,10 @@ log = logging.getLogger("mcp.limits")
 class _Leased:
     """The leased calls of one bucket, and the moment until which the shared count has none."""
 
-    __slots__ = ("blocked_until", "calls", "expires", "pending", "waiting")
+    __slots__ = ("blocked_until", "calls", "expires", "pending", "rule", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
         self.calls = self.waiting = 0
         self.expires = self.blocked_until = 0.0
         self.pending: asyncio.Task[None] | None = None
@@ -48,7 +49,10 @@ class Leases:
 
     async def take(self, bucket: Bucket) -> float:
         """Admit one call and return 0.0, or return the seconds until the rate allows one."""
-        leased = self._leased.get(bucket.key) or self._begin(bucket.key)
+        leased = self._leased.get(bucket.key)
+        # A changed rule must not wait as long as the earlier one, whose broadcast may be lost.
+        if leased is None or (leased.rule is not bucket.rule and leased.rule != bucket.rule):
+            leased = self._begin(bucket)
         while True:
             now = self._clock()
             if leased.calls > 0 and leased.expires > now:
@@ -92,10 +96,10 @@ class Leases:
         self._leased.clear()
         self._own = MemoryLimits(clock=self._clock)
 
-    def _begin(self, key: str) -> _Leased:
+    def _begin(self, bucket: Bucket) -> _Leased:
         if len(self._leased) >= REMEMBERED:
             self._leased = {name: each for name, each in self._leased.items() if each.pending is not None}
-        leased = self._leased[key] = _Leased()
+        leased = self._leased[bucket.key] = _Leased(bucket.rule)
         return leased
 
     async def _lease(self, bucket: Bucket, leased: _Leased) -> None:

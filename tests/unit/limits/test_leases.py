@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mcp_app.limits.leases import Leases
-from mcp_app.limits.rules import Bucket
+from mcp_app.limits.rules import RATE, Bucket
 from mcp_app.streams.base import Lease, StreamsUnavailable
 from mcp_app.streams.stores.limits import MemoryLimits
 from tests.unit.limits.rules import bucket
@@ -111,6 +112,16 @@ async def test_clock_set_back_by_an_hour_makes_callers_wait_for_one_burst_at_mos
     assert await fleet.admitted(limit, 20) == 0
     fleet.clock.now += 60
     assert await fleet.admitted(limit, 20) == 10
+
+
+async def test_raised_rate_is_applied_although_the_earlier_one_had_no_call_for_a_day() -> None:
+    fleet, limit = Fleet(), bucket(rate=1, rate_period="day")
+    assert await fleet.admitted(limit, 2) == 1
+    raised = Bucket(replace(limit.rule, rate=10, rate_period="second"), RATE, "all")
+    assert raised.key == limit.key
+    assert 0 < await fleet.each[0].take(raised) <= 1
+    fleet.clock.now += 1
+    assert await fleet.admitted(raised, 20) == 10
 
 
 async def test_process_without_redis_admits_its_share_of_the_rate() -> None:
