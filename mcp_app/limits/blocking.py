@@ -20,9 +20,10 @@ from mcp_app.limits.limiter import (
     budget_key,
     ended_among,
     keep_seconds,
+    period_of,
     units_of,
 )
-from mcp_app.limits.rules import BUDGET, MICROSECONDS, RATE, Bucket, Period
+from mcp_app.limits.rules import BUDGET, MICROSECONDS, RATE, Bucket
 from mcp_app.protocol.errors import McpError
 from mcp_app.streams.blocking import limits as shared
 from mcp_app.streams.stores.limits import MemoryLimits
@@ -66,8 +67,8 @@ def give_back(ticket: Ticket | None) -> None:
     for bucket in counted:
         try:
             if bucket.measure == BUDGET:
-                period = Period.at(bucket.rule.budget_period, clock.utcnow())
-                units, key = units_of(bucket, ticket), budget_key(bucket, period)
+                period, units = period_of(bucket, ticket), units_of(bucket, ticket)
+                key = budget_key(bucket, period)
                 shared.spend(key, -units, None, keep_seconds(period), units)
             elif bucket.measure != RATE:
                 shared.release(place_key(bucket), ticket.holder)
@@ -108,8 +109,7 @@ def _rate(bucket: Bucket) -> float:
 
 
 def _spend(bucket: Bucket, ticket: Ticket) -> bool:
-    rule, units = bucket.rule, units_of(bucket, ticket)
-    period = Period.at(rule.budget_period, clock.utcnow())
+    rule, units, period = bucket.rule, units_of(bucket, ticket), period_of(bucket, ticket)
     budget = None if rule.observe else rule.budget
     key, seconds = budget_key(bucket, period), keep_seconds(period)
     found = shared.spend(key, units, budget, seconds)

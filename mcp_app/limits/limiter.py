@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -39,7 +40,8 @@ class Ticket:
     """A call before its admission: the counts it belongs to, and those that have counted it.
 
     ``holder`` names the call among concurrent calls, which end after ``seconds`` at the latest. ``round`` is
-    the digest of the state with which a client continues a call that asked it a question.
+    the digest of the state with which a client continues a call that asked it a question. ``at`` is the time
+    at which budgets have counted the call, or None.
     """
 
     buckets: tuple[Bucket, ...]
@@ -48,6 +50,7 @@ class Ticket:
     seconds: float = DAY_SECONDS
     round: str = ""
     counted: list[Bucket] = field(default_factory=list)
+    at: datetime | None = None
 
     @property
     def ends(self) -> bool:
@@ -181,8 +184,7 @@ class Limiter:
         return refusal_of(bucket, wait) if wait else None
 
     async def _spend(self, bucket: Bucket, ticket: Ticket) -> bool:
-        rule, units = bucket.rule, units_of(bucket, ticket)
-        period = Period.at(rule.budget_period, clock.utcnow())
+        rule, units, period = bucket.rule, units_of(bucket, ticket), period_of(bucket, ticket)
         budget = None if rule.observe else rule.budget
         key, seconds = budget_key(bucket, period), keep_seconds(period)
         found = await self._streams.rules.spend(key, units, budget, seconds)
@@ -193,8 +195,8 @@ class Limiter:
         return found.fits and found.units <= rule.budget
 
     async def _uncount(self, bucket: Bucket, ticket: Ticket) -> None:
-        period = Period.at(bucket.rule.budget_period, clock.utcnow())
-        key, units = budget_key(bucket, period), units_of(bucket, ticket)
+        period, units = period_of(bucket, ticket), units_of(bucket, ticket)
+        key = budget_key(bucket, period)
         try:
             await self._streams.rules.spend(key, -units, None, keep_seconds(period), units)
         except StreamsError:
@@ -232,6 +234,13 @@ class Limiter:
 def units_of(bucket: Bucket, ticket: Ticket) -> int:
     """Return the units of a budget that a call spends."""
     return ticket.cost if bucket.rule.budget_unit == "cost" else 1
+
+
+def period_of(bucket: Bucket, ticket: Ticket) -> Period:
+    """Return the period of a budget that counts a call. A call is uncounted in the period that counted it."""
+    if ticket.at is None:
+        ticket.at = clock.utcnow()
+    return Period.at(bucket.rule.budget_period, ticket.at)
 
 
 def budget_key(bucket: Bucket, period: Period) -> str:
