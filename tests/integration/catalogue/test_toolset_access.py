@@ -49,14 +49,21 @@ STATUS: dict[tuple[str, str], int] = {
 }
 # The entries of each toolset. Those with the permission are for the member and the superuser only.
 REGISTERED = {"add", "code_review", "notes://today", "notes://{slug}"}
-OWN = {"first", "second", "guarded", "hello", "notes://first", "notes://second", "notes://{slug}/all"}
+NEEDS_PERMISSION = {"guarded", "password", "vault://first", "vault://{slug}/all"}
+OWN = NEEDS_PERMISSION | {"first", "second", "hello", "notes://first", "notes://second", "notes://{slug}/all"}
 CONTENTS = {
-    "open": {"first", "guarded", "hello", "notes://first"},
+    "open": NEEDS_PERMISSION | {"first", "hello", "notes://first"},
     "logged-in": OWN | REGISTERED | {"slow"},
-    "team": {"second", "slow", "notes://second", "notes://{slug}", "notes://{slug}/all"},
+    "team": {
+        "second",
+        "slow",
+        "notes://second",
+        "notes://{slug}",
+        "notes://{slug}/all",
+        "vault://{slug}/all",
+    },
     "tagged": {"first", "guarded", "notes://{slug}/all"},
 }
-NEEDS_PERMISSION = {"guarded"}
 RESOURCES = {"notes://first", "notes://second"}
 # Requests about tasks, which name a task that may not exist.
 TASKS = {
@@ -71,6 +78,9 @@ KINDS = {
     "notes://first": "resource",
     "notes://second": "resource",
     "notes://{slug}/all": "template",
+    "password": "prompt",
+    "vault://first": "resource",
+    "vault://{slug}/all": "template",
 }
 LISTED = ("tool", "prompt", "resource", "template")
 LISTS = {
@@ -149,12 +159,20 @@ def keys(django_user_model: Any) -> dict[str, str | None]:
     resource("notes://first")(lambda: "1")
     resource("notes://second")(lambda: "2")
     resource("notes://{slug}/all", tags=["money"])(all_notes)
+    prompt(name="password", permission="auth.use_it")(greeting)
+    resource("vault://first", permission="auth.use_it")(lambda: "3")
+    resource("vault://{slug}/all", permission="auth.use_it")(all_notes)
     mirror()
     team = Group.objects.create(name="Team")
     kind = ContentType.objects.get_for_model(Group)
     team.permissions.add(Permission.objects.create(codename="use_it", content_type=kind, name="Use it"))
-    own = [*named("tool", "first", "guarded"), *named("prompt", "hello"), *named("resource", "notes://first")]
-    store("open", own)
+    own = {
+        "tool": ("first", "guarded"),
+        "prompt": ("hello", "password"),
+        "resource": ("notes://first", "vault://first"),
+        "template": ("vault://{slug}/all",),
+    }
+    store("open", [each for kind, names in own.items() for each in named(kind, *names)])
     store("logged-in", [], [{"kind": kind} for kind in LISTED], audience="logged_in")
     rules = [{"prefix": "notes://second"}, {"kind": "template", "source": "code"}]
     permissions = memberships_of(["Team"])
@@ -400,7 +418,7 @@ async def test_only_clients_of_a_changed_list_are_notified(
     for era in ("", " legacy"):
         await streams[f"logged-in{era}"].until(b"tools/list_changed")
     row = await Toolset.objects.aget(slug="open")
-    await aquery(lambda: save_toolset(actor=None, toolset=row, members=named("prompt", "hello")))
+    await aquery(lambda: save_toolset(actor=None, toolset=row, members=named("prompt", "hello", "password")))
     await current_snapshot.refresh()
     server.process.catalogue_refresher._run_callbacks()
     for era in ("", " legacy"):
