@@ -41,6 +41,7 @@ def cluster_and_outage(
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         database = stack.enter_context(postgres.PostgreSQL(folder))
+        database.create_tables()
         cluster = start_cluster(concurrency=len(POINTS) + 1, env={"DATABASE_URL": database.url})
 
         @contextmanager

@@ -31,10 +31,8 @@ _OPENED = re.compile(r"http://127\.0\.0\.1:\d+/oauth/authorize\?\S+")
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """Start in an empty folder, with two web processes."""
-    started = Installation(
-        tmp_path_factory.mktemp("up"), MCP_AUTH="required", WEB_PROCESSES="2", from_nothing=True
-    )
+    """Start for the first time, with two web processes."""
+    started = Installation(tmp_path_factory.mktemp("up"), MCP_AUTH="required", WEB_PROCESSES="2")
     started.start_healthy()
     yield started
     started.close()

@@ -123,7 +123,9 @@ def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
         env = {}
         if database == "postgresql":
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-pg-")))
-            env["DATABASE_URL"] = stack.enter_context(postgres.PostgreSQL(folder)).url
+            running = stack.enter_context(postgres.PostgreSQL(folder))
+            running.create_tables()
+            env["DATABASE_URL"] = running.url
         server = stack.enter_context(
             LiveServer(web_processes=1, settings="tests.counting_app.settings", worker=worker, env=env)
         )

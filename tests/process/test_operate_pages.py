@@ -96,8 +96,8 @@ def lines_below(page: str, heading: str) -> str:
 class Operated:
     """An installation without processes, and the shell of its operator."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
-        self.data, self.backup = folder / "data", folder / "backup"
+    def __init__(self, folder: Path, server: PostgreSQL | None = None, **settings: str) -> None:
+        self.data, self.backup, self.server = folder / "data", folder / "backup", server
         inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         named = {"DATA_DIR": str(self.data), "BACKUP": str(self.backup)}
         self.environment = {**inherited, **named, **settings}
@@ -126,9 +126,12 @@ class Operated:
         return found
 
     def prepare(self) -> None:
-        """Create the tables, on SQLite by a copy, and the catalogue."""
-        if "DATABASE_URL" not in self.environment:
+        """Create the tables by a copy, and the catalogue."""
+        if self.server is None:
             create_tables(ROOT, self.data)
+        else:
+            self.server.drop_tables()
+            self.server.create_tables()
         self.manage("prepare")
 
     def seed(self) -> None:
@@ -158,9 +161,9 @@ def on_postgres(server: PostgreSQL, tmp_path: Path) -> Iterator[Operated]:
     home = binaries()
     cache = RedisServer(tmp_path / "redis", append_only=False)
     try:
-        operated = Operated(tmp_path, DATABASE_URL=server.url, REDIS_URL=cache.start())
+        operated = Operated(tmp_path, server, DATABASE_URL=server.url, REDIS_URL=cache.start())
         operated.environment["PATH"] = f"{home}:{operated.environment['PATH']}"
-        operated.sh('psql -q "$DATABASE_URL" -c "DROP SCHEMA public CASCADE" -c "CREATE SCHEMA public"')
+        server.drop_tables()
         yield operated
     finally:
         cache.stop()

@@ -49,7 +49,9 @@ def database() -> Iterator[postgres.PostgreSQL]:
     folder = Path(tempfile.mkdtemp(prefix="mcp-pg-"))
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        yield stack.enter_context(postgres.PostgreSQL(folder))
+        running = stack.enter_context(postgres.PostgreSQL(folder))
+        running.create_tables()
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""SQLite databases that are created once for all processes of all suites, because that is slow.
+"""Databases that are created once for all processes of all suites, because that is slow.
 
 They are stored in pytest's cache under names derived from the inputs that determine their content.
 """
@@ -28,7 +28,7 @@ def migrated(root: Path, settings: str) -> bytes:
 
     The environment of a server may add apps: ``manage.py prepare`` applies the missing migrations.
     """
-    return kept(root, _digest(root, settings), lambda: _made(root, settings))
+    return kept(root, digest_of(root, settings), lambda: _made(root, settings))
 
 
 def create_tables(root: Path, data: Path, settings: str = BASE) -> None:
@@ -41,7 +41,7 @@ def kept(root: Path, name: str, make: Callable[[], bytes]) -> bytes:
     """Return the result of ``make``, cached under ``name`` for all processes. Remove old files."""
     folder = root / ".pytest_cache" / "databases"
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}.sqlite3"
+    file = folder / f"{name}.database"
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():
@@ -79,7 +79,7 @@ def _made(root: Path, settings: str) -> bytes:
         return (Path(folder) / "db.sqlite3").read_bytes()
 
 
-def _digest(root: Path, settings: str) -> str:
+def digest_of(root: Path, settings: str = BASE) -> str:
     """Return a digest of our migrations, the settings, and the versions of other apps."""
     decisive = [
         *root.glob("mcp_app/**/migrations/*.py"),

@@ -17,6 +17,8 @@ from typing import Self
 
 import psutil
 
+from tests.samples.migrated import BASE, digest_of, kept
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Folders of tests that use no database or their own servers, and of permissions, which do not depend on it.
 WITHOUT_DATABASE = (
@@ -25,6 +27,7 @@ WITHOUT_DATABASE = (
     *("unit/connect", "unit/contrib", "unit/egress", "unit/interface", "unit/metrics", "unit/observability"),
     *("unit/protocol", "unit/streams", "unit/templatetags", "unit/threads"),
 )
+QUIET = ("-q", "-v", "ON_ERROR_STOP=1")
 HOMES = ("/usr/lib/postgresql", "/usr/local/opt", "/opt/homebrew/opt")
 MISSING = (
     "No PostgreSQL binaries on this machine (initdb and postgres, on PATH or under /usr/lib/postgresql). "
@@ -102,6 +105,26 @@ class PostgreSQL:
                 break
             assert self._process.poll() is None, log.read_text()
 
+    def create_tables(self) -> None:
+        """Create the tables of the project from a dump that is made once for all processes of all suites."""
+        home = binaries()
+        assert home is not None, MISSING
+        dump = kept(ROOT, f"{digest_of(ROOT)}-{home.parent.name}", lambda: self._dump(home))
+        self._run(home / "psql", *QUIET, "-h", self.folder, "-U", "mcp", "mcp", typed=dump)
+
+    def _dump(self, home: Path) -> bytes:
+        _migrate({**os.environ, "DATABASE_URL": self.url}, BASE)
+        self._run(home / "pg_dump", "-h", self.folder, "-U", "mcp", "-f", self.folder / "dump.sql", "mcp")
+        self.drop_tables()
+        return (self.folder / "dump.sql").read_bytes()
+
+    def drop_tables(self) -> None:
+        """Leave an empty database."""
+        home = binaries()
+        assert home is not None, MISSING
+        code = "DROP SCHEMA public CASCADE; CREATE SCHEMA public"
+        self._run(home / "psql", *QUIET, "-h", self.folder, "-U", "mcp", "-c", code, "mcp")
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -139,12 +162,12 @@ class PostgreSQL:
                 # runuser stops with its child but does not resume with it.
                 self._process.send_signal(signal.SIGCONT)
 
-    def _run(self, *command: object) -> None:
+    def _run(self, *command: object, typed: bytes | None = None) -> None:
         done = subprocess.run(
             [*as_unprivileged(), *map(str, command)],
-            check=False, cwd=self.folder, capture_output=True, text=True, timeout=120,
+            check=False, cwd=self.folder, capture_output=True, input=typed, timeout=120,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()
 
 
 def _unprivileged() -> pwd.struct_passwd:
@@ -159,9 +182,8 @@ def as_unprivileged() -> list[str]:
     return ["runuser", "-u", _unprivileged().pw_name, "--"] if os.geteuid() == 0 else []
 
 
-def _migrate(environment: dict[str, str]) -> None:
-    """Create the tables once; the database of each test process is a copy."""
-    named = {"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+def _migrate(environment: dict[str, str], settings: str) -> None:
+    named = {"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": settings}
     # -P: the program's folder has modules with conflicting names and must not be on the path.
     command = [sys.executable, "-P", str(ROOT / "tests" / "samples" / "migrated.py")]
     subprocess.run(command, cwd=ROOT, env={**environment, **named}, check=True)
@@ -176,7 +198,9 @@ def main(arguments: list[str]) -> int:
     try:
         with PostgreSQL(folder) as database:
             environment = {**os.environ, "TEST_DATABASE_URL": database.url}
-            _migrate(environment)
+            # Once; the database of each test process is a copy.
+            database.create_tables()
+            _migrate(environment, "tests.settings")
             command = [sys.executable, "-m", "pytest", "-p", "tests.plugins.database_only"]
             command += ["-n", "2", "--dist", "loadfile"]
             command += [f"--ignore=tests/{folder}" for folder in WITHOUT_DATABASE] + arguments
