@@ -49,7 +49,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 def manage(up: Installation, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "manage.py", *arguments],
-        cwd=ROOT, env=up.environment, capture_output=True, text=True, check=False, timeout=120,
+        cwd=ROOT, env=up.environment, capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

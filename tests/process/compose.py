@@ -89,7 +89,7 @@ class Composition:
         """Run a service to its end, or another command in its place; return its output."""
         done = subprocess.run(
             [sys.executable, *more] if more else self.command(name),
-            cwd=ROOT, env=self.environment(name), capture_output=True, text=True, timeout=300,
+            cwd=ROOT, env=self.environment(name), capture_output=True, text=True, timeout=900,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

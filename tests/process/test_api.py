@@ -61,7 +61,7 @@ def test_every_command_of_page_works_in_order(live: LiveServer, tmp_path: Path) 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]

@@ -35,7 +35,7 @@ def check(folder: Path, **changed: str) -> tuple[int, str]:
         env={**inherited, "DATA_DIR": str(folder), **PRODUCTION, **changed},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -93,7 +93,7 @@ def ci(checkout: Path) -> tuple[int, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -23,7 +23,7 @@ def doctor(server: LiveServer, *arguments: str, **more: str) -> tuple[int, str]:
         env={**server.environment, **more},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     return done.returncode, done.stdout + done.stderr
 

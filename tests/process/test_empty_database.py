@@ -68,7 +68,7 @@ def _manage(database: dict[str, Any], *arguments: str) -> subprocess.CompletedPr
         check=False,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done

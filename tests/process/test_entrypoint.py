@@ -40,7 +40,7 @@ class Container:
     def run(self, code: str) -> tuple[int, str, str]:
         """Return exit code, output and errors."""
         process = self.start(code)
-        out, errors = process.communicate(timeout=180)
+        out, errors = process.communicate(timeout=900)
         return process.returncode, out.strip(), errors
 
     def offer(self, name: str, version: str) -> None:
@@ -86,7 +86,7 @@ def test_concurrent_containers_share_one_installation(container: Container) -> N
     container.offer("greetings", "1.0")
     container.require("greetings")
     started = [container.start(VERSION) for _ in range(3)]
-    ended = [(process.communicate(timeout=180), process.returncode) for process in started]
+    ended = [(process.communicate(timeout=900), process.returncode) for process in started]
     assert [(out.strip(), code) for (out, _), code in ended] == [("1.0", 0)] * 3, ended
     assert len(list(container.packages.iterdir())) == 1
 

@@ -31,7 +31,7 @@ def counted(database: Path) -> dict[str, int]:
     command = [sys.executable, "-m", "benchmarks.hops", "--counts"]
     environment = {**os.environ, "MIGRATED": str(database)}
     told = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     assert told.returncode == 0, told.stderr
     return {path: int(count) for path, count in re.findall(r"^(.+?)  +(\d+) ", told.stdout, re.MULTILINE)}

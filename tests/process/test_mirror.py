@@ -23,7 +23,7 @@ def manage(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    out, errors = process.communicate(timeout=300)
+    out, errors = process.communicate(timeout=900)
     assert process.returncode == 0, errors
     return out.strip().splitlines()[-1] if out.strip() else ""
 

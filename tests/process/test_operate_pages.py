@@ -105,7 +105,7 @@ class Operated:
     def sh(self, script: str) -> str:
         done = subprocess.run(
             ["bash", "-c", script.replace(".venv/bin/python", sys.executable)],
-            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=300, check=False,
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=900, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
@@ -113,7 +113,7 @@ class Operated:
     def manage(self, *words: str) -> str:
         done = subprocess.run(
             [sys.executable, "manage.py", *words],
-            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=300, check=False,
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=900, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout

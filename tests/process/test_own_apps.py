@@ -28,7 +28,7 @@ def command(folder: Path, *words: str, **settings: str) -> dict[str, Any]:
 
 def manage(folder: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        **command(folder, *words, **settings), text=True, capture_output=True, timeout=180, check=False
+        **command(folder, *words, **settings), text=True, capture_output=True, timeout=900, check=False
     )
 
 

@@ -88,7 +88,7 @@ def test_program_rejects_cluster_in_one_line(program: str, cluster: str, tmp_pat
         env={**inherited, "DATA_DIR": str(tmp_path), "PORT": str(free_port()), "REDIS_URL": f"{cluster}/0"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
     printed = done.stdout + done.stderr
     assert done.returncode != 0, printed

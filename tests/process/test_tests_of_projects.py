@@ -58,7 +58,7 @@ def test_test_run_opens_no_connection_to_project_redis(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=900,
         )
         assert done.returncode == 0, done.stderr
         assert "Ran 2 tests" in done.stderr

@@ -78,7 +78,9 @@ def test_first_start_prints_credentials_and_second_start_hides_them(
     new_installation: Installation,
 ) -> None:
     installation = new_installation
+    started = time.monotonic()
     block = installation.start_healthy()
+    first = time.monotonic() - started
     url = f"http://127.0.0.1:{installation.port}"
     assert f"  MCP      {url}/mcp" in block
     assert f"  Admin    {url}/admin/" in block
@@ -98,14 +100,14 @@ def test_first_start_prints_credentials_and_second_start_hides_them(
     took = time.monotonic() - started
     assert "password" not in block
     assert "mcp_" not in block.replace("mcp add", "")
-    assert took < 5.0 + 3 * SLACK  # of starting processes, each of which imports everything
+    assert took < first, "the tables were created again"
     check = (
         "from django.contrib.auth.models import User; "
         f"print('accepted' if User.objects.get().check_password('{password}') else 'refused')"
     )
     shell = subprocess.run(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", check],
-        cwd=ROOT, env=installation.environment, capture_output=True, text=True, timeout=300,
+        cwd=ROOT, env=installation.environment, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert shell.stdout.strip() == "accepted", shell.stderr
 
@@ -134,8 +136,8 @@ def test_killed_child_is_replaced_and_service_recovers(running: Installation, na
     os.kill(old, signal.SIGKILL)
     wait_until(lambda: running.pid(name) not in (0, old), 2.0, f"{name} is replaced")
     running.remember()
-    wait_until(lambda: opens_a_session(running.port), 30.0, "a session opens again")
-    wait_until(lambda: status_of(running.port, "/readyz") == 200, 30.0, "ready again")
+    wait_until(lambda: opens_a_session(running.port), 90.0, "a session opens again")
+    wait_until(lambda: status_of(running.port, "/readyz") == 200, 90.0, "ready again")
 
 
 def test_children_dying_on_full_disk_are_replaced(tmp_path: Path) -> None:
@@ -167,10 +169,10 @@ def test_frozen_child_is_replaced_and_service_recovers(running: Installation, na
     old = running.pid(name)
     os.kill(old, signal.SIGSTOP)
     # Ten seconds of silence and two for the replacement; the machine may be busy.
-    wait_until(lambda: running.pid(name) not in (0, old), 12.0 + 18.0, f"{name} is replaced")
+    wait_until(lambda: running.pid(name) not in (0, old), 12.0 + 48.0, f"{name} is replaced")
     running.remember()
-    wait_until(lambda: opens_a_session(running.port), 30.0, "a session opens again")
-    wait_until(lambda: status_of(running.port, "/readyz") == 200, 30.0, "ready again")
+    wait_until(lambda: opens_a_session(running.port), 90.0, "a session opens again")
+    wait_until(lambda: status_of(running.port, "/readyz") == 200, 90.0, "ready again")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -210,7 +212,7 @@ def refused(environment: dict[str, str]) -> tuple[int, str]:
     """Return exit code and output of a start that must fail."""
     done = subprocess.run(
         [sys.executable, "manage.py", "up"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     return done.returncode, (done.stdout + done.stderr).strip()
 
@@ -279,7 +281,7 @@ def test_old_python_gets_required_version() -> None:
         "import runpy, sys; sys.version_info = (3, 9, 2); sys.argv = ['manage.py', 'up']; "
         "runpy.run_path('manage.py', run_name='__main__')"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode != 0
     assert done.stderr.strip().startswith("Python 3.11 or newer is needed, this is 3.9.2")
 

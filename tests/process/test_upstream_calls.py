@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from signal import SIGKILL
 from typing import Any
 
@@ -102,12 +103,16 @@ def test_background_call_runs_in_a_worker_with_progress(live: LiveServer) -> Non
     assert progress[-1] == 3
 
 
+def is_logged(live: LiveServer, tool: str, answer: str) -> bool:
+    return answer in live.shell(SENT.format(tool=tool))
+
+
 def test_requests_of_a_call_are_logged_beside_it(live: LiveServer) -> None:
     with closing(opened(live)) as client:
         client.tool("crm_search", query="logged")
         client.tool("crm_steps", number=2)
     for tool, answer in (("crm_search", "10 of logged"), ("crm_steps", "2 steps")):
-        eventually(lambda tool=tool: live.shell(SENT.format(tool=tool)).strip(), what="the message")
+        eventually(partial(is_logged, live, tool, answer), what="the message")
         *_, sent = json.loads(live.shell(SENT.format(tool=tool)))
         assert (sent["method"], sent["status"], sent["problem"]) == ("POST", 200, "")
         assert json.loads(sent["body"])["params"]["name"] == tool.removeprefix("crm_")

@@ -72,7 +72,7 @@ def _made(root: Path, settings: str) -> bytes:
             env={**inherited, **here, "PYTHONPATH": str(root), "DJANGO_SETTINGS_MODULE": settings},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             check=False,
         )
         assert done.returncode == 0, done.stderr[-3000:]

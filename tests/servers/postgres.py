@@ -165,7 +165,7 @@ class PostgreSQL:
     def _run(self, *command: object, typed: bytes | None = None) -> None:
         done = subprocess.run(
             [*as_unprivileged(), *map(str, command)],
-            check=False, cwd=self.folder, capture_output=True, input=typed, timeout=120,
+            check=False, cwd=self.folder, capture_output=True, input=typed, timeout=900,
         )  # fmt: skip
         assert done.returncode == 0, (done.stdout + done.stderr).decode()
 

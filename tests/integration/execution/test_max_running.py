@@ -28,7 +28,7 @@ def _accepted(tool: str = "count") -> UUID:
         meta={},
         session_fields={"version": "2025-11-25"},
         stream=f"call-{uuid4().hex}",
-        timeout=300,
+        timeout=900,
     )
     return records.accept(new)[0].id
 

@@ -24,7 +24,7 @@ def test_project_with_a_custom_user_model_exposes_viewset_and_model(tmp_path: Pa
         check=False,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert ran.returncode == 0, ran.stderr
     lamp = {"id": 1, "product": "Lamp", "year": 2026}
