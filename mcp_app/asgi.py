@@ -110,7 +110,8 @@ class Routes:
         if found is None and (found := self.routes.get(own_path(path))):
             if self.routes[ENDPOINT] == self._first_request:
                 return self._first_request  # Further servers are unknown until the catalogue is loaded.
-            if servers.at(further_path(path)).removed:
+            server = servers.at(further_path(path))
+            if server.removed and not server.fault:
                 return None
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import product
 from typing import Any
 from uuid import uuid4
 
@@ -513,15 +514,15 @@ async def test_damaged_default_toolset_offers_nothing(
     server.process.catalogue_refresher._run_callbacks()
     await stream.done()
     for era in ("legacy", "modern"):
-        for role in ("local", "superuser"):
-            caller = Caller(server, era, keys[role], "/mcp")
+        for role, path in product(("local", "superuser"), ("/mcp", "/mcp/open")):
+            caller = Caller(server, era, keys[role], path)
             for method in (*LISTS, "tools/call"):
                 answer = await caller.send(method, {"name": "first"} if method == "tools/call" else None)
-                assert answer.status == UNAVAILABLE, (era, role, method, answer.body)
+                assert answer.status == UNAVAILABLE, (era, role, path, method, answer.body)
                 assert "open" in answer.json["error"]["message"]
-    assert (
-        await server.send("GET", headers={"accept": "text/event-stream"}, path="/sse").done()
-    ).status == 503
+    for path in ("/sse", "/sse/open"):
+        listening = server.send("GET", headers={"accept": "text/event-stream"}, path=path)
+        assert (await listening.done()).status == UNAVAILABLE, path
     fine = Caller(server, "modern", None, "/mcp/tagged")
     assert await fine.listed() == CONTENTS["tagged"] - NEEDS_PERMISSION
     findings = await aquery(lambda: list(offered(Installation())))
