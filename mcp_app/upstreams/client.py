@@ -94,7 +94,7 @@ async def completion(
     server: UpstreamServer, caller: Caller, params: Mapping[str, Any], seconds: float
 ) -> dict[str, Any]:
     """Return the completion of an argument. Raise UpstreamFault, also if the server completes nothing."""
-    if "completions" not in (await _opened(server, caller)).capabilities:
+    if "completions" not in (await opened(server, caller)).capabilities:
         raise UpstreamFault(Kind.UNSUPPORTED, "does not complete arguments.", sent=False)
     answer = await requested(server, caller, "completion/complete", params, hops=0, seconds=seconds)
     if not isinstance(answer, Answered):
@@ -136,7 +136,7 @@ async def listing(
 async def _listing(
     server: UpstreamServer, caller: Caller, lists: Collection[tuple[str, str, str]]
 ) -> Listing:
-    peer = await _opened(server, caller)
+    peer = await opened(server, caller)
     items, size = dict[str, list[dict[str, Any]]](), 0
     for capability, method, member in lists:
         if capability not in peer.capabilities:
@@ -162,8 +162,11 @@ async def _listing(
     return Listing(await sessions.opened(server, caller), items)
 
 
-async def _opened(server: UpstreamServer, caller: Caller) -> Peer:
-    """Return the server after its handshake. A handshake that fails is an outcome like any other."""
+async def opened(server: UpstreamServer, caller: Caller) -> Peer:
+    """Return the server after its handshake. A handshake that fails is an outcome like any other.
+
+    Raise UpstreamFault.
+    """
     return await _guarded(server, partial(sessions.opened, server, caller))
 
 

@@ -13,7 +13,7 @@ from mcp_app.protocol.client import outgoing
 from mcp_app.protocol.client.answers import Asked, Event, Notice
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import Peer
-from mcp_app.upstreams import connection, sessions
+from mcp_app.upstreams import client, connection, sessions
 from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
 
@@ -42,7 +42,7 @@ class Listener:
 
         ``uris`` are resources at the server. Return False if the server reports no changes.
         """
-        peer = await sessions.opened(self.server, _CALLER)
+        peer = await client.opened(self.server, _CALLER)
         wanted = sorted(uris) if _has(peer, "resources", "subscribe") else []
         if not wanted and not any(_has(peer, name, "listChanged") for name in _LISTS):
             return False

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.client.answers import Answered, Event, LogLine, Progress
+from mcp_app.protocol.client.answers import Answered, Event, LogLine, Notice, Progress
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.errors import SessionNotFound
 from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
 from mcp_app.upstreams import client, health, sessions
 from mcp_app.upstreams.caller import Caller
+from mcp_app.upstreams.listening import Listener
 from mcp_app.upstreams.server import UpstreamServer
 from tests.unit.egress.sites import Heard, response, serve_kept
 from tests.unit.upstreams.conftest import Upstream
@@ -208,8 +209,15 @@ async def calls(server: UpstreamServer) -> None:
     await call(server, "counter")
 
 
+async def listens(server: UpstreamServer) -> None:
+    async def ignore(_: Notice) -> None:
+        raise AssertionError("no notification was sent")
+
+    await Listener(server, ignore).run(())
+
+
 @pytest.mark.requirement("INT-70")
-@pytest.mark.parametrize("send", [lists, completes, calls])
+@pytest.mark.parametrize("send", [lists, completes, calls, listens])
 @pytest.mark.parametrize("status", ["503 Away", "401 No", ""])
 async def test_failed_handshake_is_an_outcome_of_the_server(
     send: Callable[[UpstreamServer], Awaitable[None]], status: str
