@@ -11,7 +11,6 @@ import pytest
 from mcp_app.protocol.client.answers import Answered, Event, InputRequired, Progress
 from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.versions import V2025_11_25, V2026_07_28
-from mcp_app.streams.blocking import shared_values
 from mcp_app.upstreams import tasks
 from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
@@ -30,15 +29,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shared(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """Keep shared values in memory, as these tests have no Redis."""
-    found: dict[str, bytes] = {}
-    monkeypatch.setattr(shared_values, "get", found.get)
-    monkeypatch.setattr(shared_values, "put", lambda name, value, _seconds: found.update({name: value}))
-    monkeypatch.setattr(shared_values, "drop", lambda name: found.pop(name, None))
-    monkeypatch.setattr(shared_values, "acquire", lambda *_: True)
-    monkeypatch.setattr(shared_values, "release", lambda *_: None)
-    return found
+def shared(clean_redis: str, settings: Any) -> None:
+    """Share values over Redis."""
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
 
 
 def call_of(site: KeptSite, *, background: bool = True, **changes: Any) -> TaskCall:
@@ -194,19 +187,21 @@ CANCELS = [
 
 
 @pytest.mark.requirement("INT-63")
+@pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("cancel", CANCELS)
 async def test_cancel_reaches_a_task_in_each_state(
-    cancel: Callable[[TaskCall, TaskServer], Awaitable[None]], shared: dict[str, bytes]
+    cancel: Callable[[TaskCall, TaskServer], Awaitable[None]],
 ) -> None:
     server = TaskServer(V2026_07_28)
     server.states = [{"status": "input_required", "inputRequests": {"q": QUESTION}}]
     async with serve_kept(server) as site:
         await cancel(call_of(site), server)
         assert await asyncio.to_thread(server.cancelled.wait, 10)
-    assert not any(name.startswith("upstream-task/") for name in shared)
+    assert await tasks.left_of("c") is None
 
 
-async def test_cancelled_attempt_leaves_the_task_to_the_next(shared: dict[str, bytes]) -> None:
+@pytest.mark.usefixtures("shared")
+async def test_cancelled_attempt_leaves_the_task_to_the_next() -> None:
     server = TaskServer(V2026_07_28)
     server.states = [{"status": "input_required", "inputRequests": {"q": QUESTION}}]
     async with serve_kept(server) as site:
