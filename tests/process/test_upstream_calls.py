@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
@@ -122,11 +122,28 @@ def test_requests_of_a_call_are_logged_beside_it(live: LiveServer) -> None:
         assert sent["ms"] > 0
 
 
-def test_cancelled_background_call_is_cancelled_at_the_server(live: LiveServer, site: SdkServer) -> None:
+STOP = """
+from mcp_app.execution.services import cancel_call
+from mcp_app.models import Call
+assert cancel_call(call_id=Call.objects.get(tool="crm_wait", state="running").pk, actor=None)
+"""
+CANCELS: dict[str, Callable[[LiveServer, Mcp], object]] = {
+    "client": lambda _, mcp: mcp.notify("notifications/cancelled", {"requestId": mcp.next_id}),
+    "operator": lambda live, _: live.shell(STOP),
+}
+
+
+@pytest.mark.parametrize("by", CANCELS)
+def test_cancelled_background_call_is_cancelled_at_the_server(
+    live: LiveServer, site: SdkServer, by: str
+) -> None:
+    site.waiting.clear()
+    site.stopped.clear()
     params = {"name": "crm_wait", "arguments": {}}
     with closing(opened(live)) as client, client.open_call("tools/call", params):
         assert site.waiting.wait(20)
-        client.notify("notifications/cancelled", {"requestId": client.next_id})
+        assert not site.stopped.is_set()
+        CANCELS[by](live, client)
         assert site.stopped.wait(20)
 
 
