@@ -13,7 +13,7 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from benchmarks.hops.__main__ import OURS, Paths, Web, connect_threads, installa
 from benchmarks.limits.crowd import FILL, MATCHING
 
 ROUNDS = 12
-STATES = ("no rules", "rules for others", "two rules hold")
+STATES = {"no rules": "", "rules for others": FILL, "two rules hold": MATCHING}
 
 
 class Work(NamedTuple):
@@ -72,14 +72,14 @@ class Counter:
         return int(self._redis.info("stats")["total_commands_processed"])
 
 
-def _fill(web: Web, code: str) -> None:
-    """Store rules and toolsets, and apply them in this process."""
+def apply(web: Web, code: str) -> None:
+    """Store rows, and apply them in this process."""
     from mcp_app.catalogue.snapshots import current_snapshot
     from mcp_app.limits import current
 
     exec(code, {})
     current.load()
-    web.run(current_snapshot.refresh())
+    web.run(current_snapshot.refresh(force=True))
 
 
 def _paths(web: Web, worker: Any) -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any]]]:
@@ -95,12 +95,13 @@ def _paths(web: Web, worker: Any) -> Iterator[tuple[str, Callable[[], Any], Call
     yield "background call: worker", paths.work, lambda: paths.make("report")
 
 
-def measure() -> dict[str, dict[str, Work]]:
-    """Return the work by path and state."""
+def measure(states: Mapping[str, str]) -> dict[str, dict[str, Work]]:
+    """Return the work by path and state. ``states`` has the code that stores the rows of each."""
     counter = Counter()
     found: dict[str, dict[str, Work]] = {}
     with installation(counter):
         from mcp_app import conf
+        from mcp_app.catalogue.snapshots.current_snapshot import current
         from mcp_app.execution.worker.worker import Worker
 
         web = Web()
@@ -108,9 +109,10 @@ def measure() -> dict[str, dict[str, Work]]:
         worker = Worker(conf.get(), may_exit=False)
         try:
             connect_threads()
-            for state, code in zip(STATES, ("", FILL, MATCHING), strict=True):
+            for state, code in states.items():
                 if code:
-                    _fill(web, code)
+                    apply(web, code)
+                print(f"{state}: {len(current().tools)} tools", file=sys.stderr)
                 for name, path, before in _paths(web, worker):
                     found.setdefault(name, {})[state] = counter.least(path, before)
         finally:
@@ -121,9 +123,9 @@ def measure() -> dict[str, dict[str, Work]]:
     return found
 
 
-def main() -> None:
-    """Print the counts, with ``--json`` in one line."""
-    found = measure()
+def report(states: Mapping[str, str]) -> None:
+    """Measure and print the counts, with ``--json`` in one line."""
+    found = measure(states)
     if "--json" in sys.argv:
         plain = {path: {state: work._asdict() for state, work in of.items()} for path, of in found.items()}
         print(json.dumps(plain))
@@ -136,4 +138,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    report(STATES)
