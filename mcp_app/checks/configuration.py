@@ -75,6 +75,13 @@ def _former_paths() -> Iterator[CheckMessage]:
 
 
 def _commands() -> Iterator[CheckMessage]:
+    # Kubernetes sets this variable in every pod.
+    if conf.get().upstream_commands and "KUBERNETES_SERVICE_HOST" in os.environ:
+        yield Error(
+            "UPSTREAM_COMMANDS has commands, but pods cannot share the processes of a command.",
+            hint="Run each command in its own pod behind an HTTP endpoint, and add that URL as a server.",
+            id="mcp_app.E047",
+        )
     for command in conf.get().upstream_commands.values():
         for argument in command.secret_arguments():
             yield Warning(

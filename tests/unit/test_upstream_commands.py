@@ -86,6 +86,24 @@ def test_secret_in_an_argument_is_reported(settings: Any, arguments: list[str], 
     assert all("abc" not in each.msg for each in found)
 
 
+@pytest.mark.parametrize(
+    ("commands", "host", "expected"),
+    [
+        ({"files": {"command": ["server"]}}, "10.0.0.1", 1),
+        ({}, "10.0.0.1", 0),
+        ({"a": {"command": ["b"]}}, "", 0),
+    ],
+)
+def test_commands_are_refused_in_pods(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, commands: dict[str, Any], host: str, expected: int
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    if host:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    settings.MCP = {**settings.MCP, "UPSTREAM_COMMANDS": commands, "UPSTREAM_SOCKET": "/run/mcp.sock"}
+    assert len([each for each in settings_are_usable() if each.id == "mcp_app.E047"]) == expected
+
+
 @pytest.mark.parametrize("path", ["", "relative.sock", "/" + "x" * 100])
 def test_commands_need_a_socket(settings: Any, path: str) -> None:
     settings.MCP = {**settings.MCP, "UPSTREAM_COMMANDS": {"files": COMMAND}, "UPSTREAM_SOCKET": path}
