@@ -47,3 +47,22 @@ def test_busy_paths_call_no_more_functions_than_bound(tmp_path: Path) -> None:
         if all(least[path] <= bound for path, bound in BOUNDS.items()):
             return
     raise AssertionError(f"{least} is more than {BOUNDS}")
+
+
+# Calls of our functions for a call of another server's tool, by the era of that server.
+PROXIED = {"modern": 368, "legacy": 370}
+
+
+def test_proxied_call_makes_no_more_function_calls_than_bound() -> None:
+    least = dict.fromkeys(PROXIED, 1_000_000)
+    for _ in range(TRIES):
+        command = [sys.executable, "-m", "benchmarks.relay.work"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stderr
+        found = {
+            era: int(count) for era, count in re.findall(r"^(\w+) (\d+) ours", done.stdout, re.MULTILINE)
+        }
+        least = {era: min(found[era], count) for era, count in least.items()}
+        if all(least[era] <= bound for era, bound in PROXIED.items()):
+            return
+    raise AssertionError(f"{least} is more than {PROXIED}")
