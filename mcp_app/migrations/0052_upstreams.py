@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                 ('credential', models.CharField(blank=True, help_text='Sent with every request.', max_length=64)),
                 ('era', models.CharField(choices=[('auto', 'automatic'), ('modern', '2026-07-28'), ('legacy', '2025-11-25 and older')], default='auto', max_length=10, verbose_name='protocol')),
                 ('isolation', models.CharField(choices=[('session', 'not at all'), ('user', 'per user'), ('shared', 'by everyone')], default='session', max_length=10, verbose_name='sessions')),
-                ('timeout_seconds', models.FloatField(default=60.0, help_text='For one request. A timeout of the tool itself comes first.', validators=[django.core.validators.MinValueValidator(1.0), django.core.validators.MaxValueValidator(900.0)])),
+                ('timeout_seconds', models.FloatField(default=60.0, help_text='For one request. The timeout of a tool replaces it.', validators=[django.core.validators.MinValueValidator(1.0), django.core.validators.MaxValueValidator(900.0)])),
                 ('enabled', models.BooleanField(default=True, help_text='Off: every call of its tools is refused.')),
                 ('title', models.CharField(blank=True, editable=False, max_length=200)),
                 ('version', models.CharField(blank=True, editable=False, max_length=10, verbose_name='revision')),

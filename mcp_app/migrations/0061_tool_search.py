@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='toolset',
             name='searches',
-            field=models.BooleanField(default=False, help_text='Models get find_tools and two tools that call what was found, instead of a list of all tools. For toolsets with more than about 40 tools.', verbose_name='search instead of a list'),
+            field=models.BooleanField(default=False, help_text='Instead of a list of all tools, models get three tools that find and call the others. For toolsets with more than about 40 tools.', verbose_name='search instead of a list'),
         ),
         migrations.CreateModel(
             name='SearchMiss',

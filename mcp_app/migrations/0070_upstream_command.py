@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='upstream',
             name='command',
-            field=models.CharField(blank=True, help_text='Instead of a URL: a command of the settings, for a server over stdio.', max_length=64),
+            field=models.CharField(blank=True, help_text='A command in UPSTREAM_COMMANDS, for a server over stdio. It has no URL.', max_length=64),
         ),
     ]
