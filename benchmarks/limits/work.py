@@ -131,8 +131,8 @@ def report(states: Mapping[str, str]) -> None:
         print(json.dumps(plain))
         return
     print(f"{'path':<28}{'state':<20}{'our calls':>10}{'calls':>8}{'statements':>12}{'commands':>10}")
-    for name, states in found.items():
-        for state, work in states.items():
+    for name, of in found.items():
+        for state, work in of.items():
             ours, calls, statements, commands = work
             print(f"{name:<28}{state:<20}{ours:>10}{calls:>8}{statements:>12}{commands:>10}", flush=True)
 

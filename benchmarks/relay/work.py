@@ -57,7 +57,7 @@ def main() -> None:
                 )
         finally:
             web.close()
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
             sys.setprofile(None)
 
 
