@@ -114,7 +114,7 @@ class SdkServer:
         return self.headers[-1].get("authorization", "none")
 
     def serve(self, stop: asyncio.Event, ready: threading.Event, listening: socket.socket) -> Any:
-        self._app = self.mcp.streamable_http_app()
+        self._app = self.mcp.sse_app() if self.url.endswith("/sse") else self.mcp.streamable_http_app()
         server = uvicorn.Server(uvicorn.Config(self, log_level="warning", timeout_graceful_shutdown=1))
 
         async def run() -> None:
@@ -130,12 +130,12 @@ class SdkServer:
 
 
 @contextmanager
-def sdk_server() -> Iterator[SdkServer]:
-    """Run the server until the end of the block."""
+def sdk_server(path: str = "/mcp") -> Iterator[SdkServer]:
+    """Run the server until the end of the block. It speaks HTTP+SSE at ``/sse``."""
     found, ready, loop = SdkServer(), threading.Event(), asyncio.new_event_loop()
     stop, listening = asyncio.Event(), socket.socket()
     listening.bind(("127.0.0.1", 0))
-    found.url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+    found.url = f"http://127.0.0.1:{listening.getsockname()[1]}{path}"
 
     def run() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:

@@ -19,11 +19,17 @@ from mcp_app.protocol.versions import SERVED, V2025_06_18, V2025_11_25, V2026_07
 from mcp_app.streams.gateway import Streams
 from mcp_app.testing import Client
 from mcp_app.testing.answers import RequestError
+from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.upstreams import open_calls, sessions
 from tests.servers.asgi_site import served
+from tests.servers.sdk_server import sdk_server
 from tests.servers.upstream_state import forget_upstreams
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
 from tests.unit.transports.streamable_http.asgi import LOOPBACK, Server
+
+# A server that speaks HTTP+SSE only, in place of a revision.
+OLD_TRANSPORT = "HTTP+SSE"
+THEIRS = (*SERVED, OLD_TRANSPORT)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -128,7 +134,7 @@ ASKING: list[Any] = [greet, together, consent, think, folders]
 
 
 class Behind:
-    """A server for each revision, on a thread. ``urls`` has their addresses."""
+    """A server for each of ``THEIRS``, on a thread. ``urls`` has their addresses."""
 
     def __init__(self) -> None:
         self.urls: dict[str, str] = {}
@@ -167,16 +173,23 @@ class Behind:
             templates=[resource_entry(note, "notes://{number}", completions=numbers)],
         )
         async with AsyncExitStack() as stack:
-            for version in SERVED:
+            for version in THEIRS:
                 streams = Streams.in_memory()
                 await streams.start()
-                server = Server(streams, LOOPBACK, versions=(version,))
+                is_old = version == OLD_TRANSPORT
+                server = Server(streams, LOOPBACK, versions=SERVED if is_old else (version,))
                 server.process.views = Apart(server.process.views.server, catalogue)  # type: ignore[assignment]
-                origin = await stack.enter_async_context(served(server.endpoint))
-                self.urls[version] = f"{origin}/mcp"
+                transport = HttpSse(server.process, server.endpoint) if is_old else server.endpoint
+                origin = await stack.enter_async_context(served(transport))
+                self.urls[version] = f"{origin}/sse" if is_old else f"{origin}/mcp"
                 stack.callback(server.endpoint.connections.drain)
             self._ready.set()
             await self._stop.wait()
+
+
+def version_of(theirs: str) -> str:
+    """Return the revision of a server. Over HTTP+SSE it is the newest with sessions."""
+    return V2025_11_25 if theirs == OLD_TRANSPORT else theirs
 
 
 @pytest.fixture(scope="module")
@@ -194,12 +207,12 @@ def fresh(settings: Any) -> Iterator[None]:
 
 
 @pytest.mark.requirement("INT-63")
-@pytest.mark.parametrize("theirs", SERVED)
+@pytest.mark.parametrize("theirs", THEIRS)
 def test_call_passes_between_each_pair_of_revisions(behind: Behind, theirs: str) -> None:
     row = storing.save_upstream(actor=None, name="other", url=behind.urls[theirs])
     refreshing.refresh(upstream=row, actor=None)
     row = Upstream.objects.get()
-    assert row.version == theirs
+    assert row.version == version_of(theirs)
     done = importing.import_items(upstream=row, keys=["steps", "failing"], actor=None, publish=True)
     assert done.published == ["other_steps", "other_failing"]
     for ours in SERVED:
@@ -237,7 +250,7 @@ async def ask(version: str, tool: str, **answers: Any) -> str:
 
 
 @pytest.mark.requirement("INT-64")
-@pytest.mark.parametrize("theirs", SERVED)
+@pytest.mark.parametrize("theirs", THEIRS)
 def test_questions_pass_between_each_pair_of_revisions(behind: Behind, theirs: str) -> None:
     add(behind, theirs, "greet", "together", "consent", "think", "folders", sampling=True, roots=True)
     asked: list[str] = []
@@ -257,7 +270,8 @@ def test_questions_pass_between_each_pair_of_revisions(behind: Behind, theirs: s
         return "accept"
 
     for ours in SERVED:
-        asks = min(ours, theirs) >= V2025_06_18
+        common = min(ours, version_of(theirs))
+        asks = common >= V2025_06_18
         told = asyncio.run(ask(ours, "greet", elicit=fill))
         assert told == ("other asks: Your name? is 7" if asks else told), ours
         assert asked == (["other asks: Your name?", "other asks: other asks: Your name?, your age?"] * asks)
@@ -267,14 +281,14 @@ def test_questions_pass_between_each_pair_of_revisions(behind: Behind, theirs: s
         assert sorted(asked) == ["other asks: First?", "other asks: Second?"] * asks
         asked.clear()
         told = asyncio.run(ask(ours, "consent", elicit=agree))
-        assert told == ("accept" if min(ours, theirs) >= V2025_11_25 else told), ours
+        assert told == ("accept" if common >= V2025_11_25 else told), ours
         assert asyncio.run(ask(ours, "think", sample=think)) == "Because.", ours
         assert prompts.pop() == "The server other asks.", ours
         assert asyncio.run(ask(ours, "folders", roots=["file:///a"])) == "file:///a", ours
 
 
 @pytest.mark.requirement("INT-64")
-@pytest.mark.parametrize("theirs", [V2025_11_25, V2026_07_28])
+@pytest.mark.parametrize("theirs", [V2025_11_25, V2026_07_28, OLD_TRANSPORT])
 @pytest.mark.parametrize("ours", [V2025_11_25, V2026_07_28])
 def test_declined_question_is_declined_at_the_server(behind: Behind, theirs: str, ours: str) -> None:
     add(behind, theirs, "greet", "think", "folders")
@@ -282,6 +296,18 @@ def test_declined_question_is_declined_at_the_server(behind: Behind, theirs: str
     for tool in ("think", "folders"):
         told = asyncio.run(ask(ours, tool, elicit={}, sample="Because.", roots=["file:///a"]))
         assert "did not declare" in told, tool
+
+
+@pytest.mark.requirement("INT-64")
+def test_questions_of_the_official_sdk_pass_over_http_sse() -> None:
+    with sdk_server("/sse") as site:
+        row = storing.save_upstream(actor=None, name="other", url=site.url)
+        refreshing.refresh(upstream=row, actor=None)
+        row.refresh_from_db()
+        assert importing.import_items(upstream=row, keys=["greet"], actor=None, publish=True).published
+        for ours in (V2025_06_18, V2025_11_25, V2026_07_28):
+            told = asyncio.run(ask(ours, "greet", elicit=lambda params: {"text": params["message"][-9:]}))
+            assert told == "greeting?, our name?", ours
 
 
 CONTENTS = (
@@ -292,11 +318,11 @@ HIDDEN = "up+other:file:///etc/passwd"
 
 
 @pytest.mark.requirement("INT-63")
-@pytest.mark.parametrize("theirs", SERVED)
+@pytest.mark.parametrize("theirs", THEIRS)
 def test_prompts_and_resources_pass_between_each_pair_of_revisions(behind: Behind, theirs: str) -> None:
     add(behind, theirs, *CONTENTS)
     for ours in SERVED:
-        asyncio.run(use_contents(ours, asks=min(ours, theirs) >= V2025_06_18))
+        asyncio.run(use_contents(ours, asks=min(ours, version_of(theirs)) >= V2025_06_18))
 
 
 async def use_contents(version: str, *, asks: bool) -> None:
