@@ -12,7 +12,7 @@ from mcp_app import conf
 from mcp_app.database import clock
 from mcp_app.models import Session, audit
 from mcp_app.sessions.exchange import CLIENT_RECORD
-from mcp_app.streams.blocking.announce import end_session
+from mcp_app.streams.blocking.announce import end_session, open_sessions
 
 
 def idle_since() -> datetime:
@@ -55,4 +55,10 @@ def end_session_now(*, session_id: str, actor: Any = None, reason: str = "by an 
 def end_sessions_of(principal: str, *, actor: Any, reason: str) -> int:
     """End all open sessions of a principal. Return their number."""
     found = Session.objects.filter(principal=principal, ended_at=None).values_list("pk", flat=True)
-    return sum(end_session_now(session_id=pk, actor=actor, reason=reason) for pk in list(found))
+    stored = list(found)
+    ended = sum(end_session_now(session_id=pk, actor=actor, reason=reason) for pk in stored)
+    # A new session is in Redis before it has a row.
+    new = set(open_sessions(principal)).difference(stored)
+    for session_id in new:
+        end_session_now(session_id=session_id, actor=actor, reason=reason)
+    return ended + len(new)

@@ -86,8 +86,13 @@ def live(site: SdkServer, asker: Asker, tasks: TaskServer) -> Iterator[LiveServe
         yield server
 
 
-def opened(live: LiveServer, process: int = 0, capabilities: dict[str, Any] | None = None) -> Mcp:
-    client = live.mcp(process)
+def opened(
+    live: LiveServer,
+    process: int = 0,
+    capabilities: dict[str, Any] | None = None,
+    token: str | None = None,
+) -> Mcp:
+    client = live.mcp(process, token)
     client.initialize(capabilities=capabilities)
     eventually(lambda: "crm_search" in str(client.call("tools/list")), what="the new tools")
     return client
@@ -122,6 +127,17 @@ def test_requests_of_a_call_are_logged_beside_it(live: LiveServer) -> None:
         assert sent["ms"] > 0
 
 
+KEY = """
+from django.contrib.auth import get_user_model
+from mcp_app.auth.api_keys import issue_api_key
+root = get_user_model().objects.create_superuser("root", password="x")
+print(issue_api_key(user=root, name="stopped")[1])
+"""
+REVOKE = """
+from mcp_app.auth.api_keys import revoke_api_key
+from mcp_app.models import ApiKey
+assert revoke_api_key(key=ApiKey.objects.get()).sessions == 1
+"""
 STOP = """
 from mcp_app.execution.services import cancel_call
 from mcp_app.models import Call
@@ -130,6 +146,7 @@ assert cancel_call(call_id=Call.objects.get(tool="crm_wait", state="running").pk
 CANCELS: dict[str, Callable[[LiveServer, Mcp], object]] = {
     "client": lambda _, mcp: mcp.notify("notifications/cancelled", {"requestId": mcp.next_id}),
     "operator": lambda live, _: live.shell(STOP),
+    "revoked key": lambda live, _: live.shell(REVOKE),
 }
 
 
@@ -137,10 +154,11 @@ CANCELS: dict[str, Callable[[LiveServer, Mcp], object]] = {
 def test_cancelled_background_call_is_cancelled_at_the_server(
     live: LiveServer, site: SdkServer, by: str
 ) -> None:
+    token = live.shell(KEY).strip().splitlines()[-1] if by == "revoked key" else None
     site.waiting.clear()
     site.stopped.clear()
     params = {"name": "crm_wait", "arguments": {}}
-    with closing(opened(live)) as client, client.open_call("tools/call", params):
+    with closing(opened(live, token=token)) as client, client.open_call("tools/call", params):
         assert site.waiting.wait(20)
         assert not site.stopped.is_set()
         CANCELS[by](live, client)

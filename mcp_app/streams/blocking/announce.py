@@ -10,7 +10,7 @@ import orjson
 import redis
 
 from mcp_app import conf
-from mcp_app.protocol.principal_key import person_of
+from mcp_app.protocol.principal_key import Bound, person_of, share_of
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.client import RedisAddress, sync_client
 from mcp_app.streams.connections.keys import EVERYONE, KEPT, Channels, places_key, session_keys
@@ -65,7 +65,23 @@ def end_session(session: str, reason: str) -> None:
         if principal:
             ended = tombstones({person_of(principal): 1}, seconds)
             client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, ended))
-            client.zrem(places_key(f"sessions/{principal}"), session)
+            client.zrem(places_key(share_of(Bound.SESSIONS, principal)), session)
     except redis.RedisError as error:
         log.warning("A session was not ended in Redis, which is unavailable: %s", type(error).__name__)
     announce("session", {"session": session, "what": "ended", "reason": reason})
+
+
+def open_sessions(principal: str) -> list[str]:
+    """Return the sessions of a principal in Redis. The database learns of a new session a moment later."""
+    url = conf.get().redis_url
+    if not url:
+        return []
+    client, _ = _client(url)
+    try:
+        found: Any = client.zrange(places_key(share_of(Bound.SESSIONS, principal)), 0, -1)
+        sessions = [each.decode() for each in found]
+        owners: Any = [client.hget(session_keys(session).session, "principal") for session in sessions]
+    except redis.RedisError as error:
+        log.warning("New sessions were not found, Redis is unavailable: %s", type(error).__name__)
+        return []
+    return [each for each, owner in zip(sessions, owners, strict=True) if owner == principal.encode()]

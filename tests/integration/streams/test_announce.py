@@ -10,7 +10,7 @@ from pytest_django.fixtures import Settings as DjangoSettings
 
 from mcp_app import conf
 from mcp_app.streams import SessionEnded, Streams, StreamUnknown
-from mcp_app.streams.blocking.announce import announce, end_session
+from mcp_app.streams.blocking.announce import announce, end_session, open_sessions
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests.streams_contract.waiting import until
 
@@ -33,10 +33,13 @@ async def test_thread_announces_to_every_process(configured: str, streams: Strea
     await until(told)
 
 
-async def test_session_ended_by_a_thread_is_ended_everywhere(configured: str, streams: Streams) -> None:
+@pytest.mark.parametrize("principal", ["user:1", "user:1/key:2"])
+async def test_session_ended_by_a_thread_is_ended_everywhere(
+    configured: str, streams: Streams, principal: str
+) -> None:
     heard: list[Any] = []
     streams.hub.subscribe("session", heard.append)
-    await streams.sessions.create("s", {"principal": "user:1"}, 60)
+    await streams.sessions.create("s", {"principal": principal}, 60)
     assert await streams.windows.acquire("sessions/user:1", "s", 1, 60)
     epoch, _ = await streams.log.open("s", "get")
     reader = streams.reader("s", "get", epoch, 0)
@@ -57,11 +60,24 @@ async def test_session_ended_by_a_thread_is_ended_everywhere(configured: str, st
     reader.close()
 
 
+async def test_open_sessions_of_a_principal_are_found_before_they_have_rows(
+    configured: str, streams: Streams
+) -> None:
+    for session, principal in (("a", "user:1/key:2"), ("b", "user:1/key:3"), ("c", "user:2/key:2")):
+        place = principal.partition("/")[0]
+        fields = {"principal": principal}
+        assert await streams.sessions.open(session, fields, 60, f"sessions/{place}", 9)
+    assert await asyncio.to_thread(open_sessions, "user:1/key:2") == ["a"]
+    await asyncio.to_thread(end_session, "a", "by an operator")
+    assert await asyncio.to_thread(open_sessions, "user:1/key:2") == []
+
+
 @pytest.mark.parametrize("url", ["", "redis://127.0.0.1:1/0"])
 def test_announce_and_end_session_ignore_a_missing_redis(settings: DjangoSettings, url: str) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": url}
     announce("credentials", {"api_key": 1})
     end_session("s", "by an operator")
+    assert open_sessions("user:1/key:2") == []
     assert conf.get().redis_url == url
 
 
