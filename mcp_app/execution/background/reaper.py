@@ -41,14 +41,17 @@ log = logging.getLogger("mcp.reaper")
 
 def sweep(*, leases: bool = True) -> int:
     """Run one pass and return how many calls were recovered. Without ``leases``, no worker counts as lost."""
-    helped = sum(_reap(call) for call in records.expired()) if leases else 0
+    ended: list[str] = []
+    helped = sum(_reap(call, ended) for call in records.expired()) if leases else 0
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += enqueue_again(call)
     helped += approval.sweep()
     waiting_line.sweep()
-    helped += sum(_end_outlived(call) for call in task_records.outlived())
+    helped += sum(_end_outlived(call, ended) for call in task_records.outlived())
     if unpublished := records.unpublished(PUBLISH_SECONDS):
         helped += publish_now(unpublished)
+    if ended:
+        left.cancel_now(ended)
     return helped
 
 
@@ -132,8 +135,11 @@ def _lost_by_broker() -> list[CallRecord]:
     return lost
 
 
-def _reap(call: CallRecord) -> int:
-    """Restart a call whose lease expired. If that is not allowed, end it with an error (R4, R6)."""
+def _reap(call: CallRecord, ended: list[str]) -> int:
+    """Restart a call whose lease expired. If that is not allowed, end it with an error (R4, R6).
+
+    Add the id of a call that ended to ``ended``.
+    """
     if records.release(call.id, call.attempt):
         log.warning(
             "Attempt %d of call %s (%s) was lost. The call is retried.", call.attempt, call.id, call.tool
@@ -141,8 +147,9 @@ def _reap(call: CallRecord) -> int:
         fence_off_now(call, call.attempt + 1)
         return int(enqueue_again(call))
     state, outcome, answer = _ending(call)
-    ended = records.finish(call.id, call.attempt, state, outcome, answer, statement=FINISH_LOST)
-    if ended:
+    is_ended = records.finish(call.id, call.attempt, state, outcome, answer, statement=FINISH_LOST)
+    if is_ended:
+        ended.append(str(call.id))
         log.warning(
             "Attempt %d of call %s (%s) was lost. The call ends as %s.",
             call.attempt,
@@ -151,17 +158,17 @@ def _reap(call: CallRecord) -> int:
             outcome,
         )
         publish_now([call], answer, ended_as=outcome)
-    return int(ended)
+    return int(is_ended)
 
 
-def _end_outlived(call: CallRecord) -> int:
+def _end_outlived(call: CallRecord, ended: list[str]) -> int:
     """Stop a task whose result can no longer be read. A worker that runs it checks the row every second."""
     if records.request_cancel_of(call.id, "its time to live is over") is None:
         return 0
     answer = stored_answers.cancelled(call)
     if records.cancel_idle(call, answer):
         publish_now([call], answer, ended_as=CANCELLED)
-        left.cancel_now([str(call.id)])
+        ended.append(str(call.id))
     log.warning("Task %s (%s) exceeded its lifetime and was stopped", call.id, call.tool)
     return 1
 
