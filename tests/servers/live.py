@@ -21,7 +21,7 @@ import redis
 
 from mcpsite.redis_server import RedisServer
 from tests import wire
-from tests.bounds import SLACK
+from tests.bounds import PATIENCE
 from tests.clients.raw_http import Mcp, RawClient
 from tests.samples.migrated import kept, migrated, sources
 from tests.servers.live_worker import WorkerProcess
@@ -40,7 +40,7 @@ class LiveServerError(Exception):
 
 def eventually(condition: Callable[[], object], seconds: float = 60.0, what: str = "the condition") -> None:
     """Return when ``condition()`` is true. Raise AssertionError after ``seconds``."""
-    deadline = time.monotonic() + seconds + SLACK
+    deadline = time.monotonic() + seconds + PATIENCE
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {seconds:g} s")

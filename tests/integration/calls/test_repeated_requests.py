@@ -77,16 +77,18 @@ def _open(client: Mcp, nonce: str, **more: Any) -> EventStream:
 def test_retry_after_a_lost_connection_gets_the_response_once(
     live: Installation, open_session: OpenSession, nonce: str, version: str
 ) -> None:
+    # Two seconds, in which the server learns that the connection is lost, before it sends the response there.
+    slow = {"steps": 20, "delay": 0.1}
     client = open_session(version)
     with closing(client.via(live.ports[1])) as elsewhere:
-        lost = _open(client, nonce)
+        lost = _open(client, nonce, **slow)
         live.started(nonce)
         lost.cut()
         live.started(nonce, "end")
-        with _open(elsewhere, nonce) as retry:
+        with _open(elsewhere, nonce, **slow) as retry:
             assert text_of(retry.messages()[-1]).startswith(nonce)
         assert len(live.lines(nonce, "start")) == 1
-        with _open(client, nonce) as again:
+        with _open(client, nonce, **slow) as again:
             assert text_of(again.messages()[-1]).startswith(nonce)
         assert len(live.lines(nonce, "start")) == 2
 
