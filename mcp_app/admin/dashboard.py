@@ -149,13 +149,15 @@ def dashboard(request: HttpRequest) -> Dashboard:
 
 
 def _show_traffic(shown: Dashboard, user: Any, found: Traffic) -> None:
-    total, calls = found.total, f"{found.total.all:,} {'call' if found.total.all == 1 else 'calls'}"
+    total = found.total
+    calls = f"{total.all:,} {'call' if total.all == 1 else 'calls'}"
     title, rate = "Calls per minute", total.all / found.minutes
     url = _messages(found, outcome=ANSWERED)
     if found.period.until is None:
         title = "Calls in the last minute"
         url = _messages(found, outcome=ANSWERED, since=in_utc(shown.at - timedelta(minutes=1)))
-        rate, calls = round(traffic.current_rate(shown.at)), f"{calls} in the {found.period.title.lower()}"
+        rate = round(traffic.current_rate(shown.at))
+        calls = f"{total.all:,} in the {found.period.title.lower()}"
     shown.tiles += [
         Tile(title, number_text(rate), calls, url=url),
         Tile("Error rate", share_text(total.error_rate), f"{total.failed:,} failed",
@@ -264,8 +266,8 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
     note = f"{waiting:,} pending {'batch' if waiting == 1 else 'batches'}" if waiting else "up to date"
     delay = seconds_text(seconds)
     if not (state.workers or waiting):
-        delay, note = "–", "not written"
-    shown.tiles.append(Tile("Log delay", delay, note, "" if state.workers and not late else "bad"))
+        delay, note = "–", "no worker writes the log"
+    shown.tiles.append(Tile("Message log delay", delay, note, "" if state.workers and not late else "bad"))
     if not state.workers:
         shown.verdict.faults.append(Reason(NO_WORKER))
     elif late:
@@ -292,7 +294,7 @@ def _chart(found: Traffic, name: str, title: str, summary: str, top: str, **draw
     rows = [[time, *row] for time, row in zip(times, cells, strict=True)]
     return Chart(
         name=name, title=title, summary=summary, top=top, first=times[0], last=times[-1],
-        touches=touches(told), columns=["From", *columns], rows=rows,
+        touches=touches(told), columns=["Time", *columns], rows=rows,
         begins=int(found.points[0][0].timestamp()), span=found.period.span,
         bars=drawn.pop("bars", []), lines=drawn.pop("lines", []), legend=drawn.pop("legend"),
     )  # fmt: skip

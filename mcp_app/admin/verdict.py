@@ -208,9 +208,9 @@ def _changed_definitions(request: HttpRequest) -> Iterator[Reason]:
     changed = Counter(place for (place,) in asked[0].union(*asked[1:], all=True)) if asked else Counter()
     for place, number in sorted(changed.items()):
         about = kinds[place]._meta
-        one = f"{about.verbose_name} was changed at its source"
-        text = _counted(number, one, f"{about.verbose_name_plural} were changed at their source")
-        yield Reason(f"{text} and not reviewed", f"{_page(about.model_name)}?drift=yes")
+        text = _counted(number, about.verbose_name, about.verbose_name_plural)
+        text += ": definition changed and not accepted"
+        yield Reason(text, f"{_page(about.model_name)}?drift=yes")
 
 
 def _ending_keys(request: HttpRequest) -> Iterator[Reason]:

@@ -106,7 +106,7 @@ class EntryViews(ApiViewSet):
     @described(request=None)
     @action(detail=True, methods=["post"])
     def accept(self, request: Request, pk: int) -> Response:
-        """Mark the current definition of an entry as reviewed."""
+        """Accept the current definition of an entry."""
         entry = self.get_object()
         accept_definition(entry=entry, actor=request.user)
         return Response(self.get_serializer(entry).data)

@@ -78,7 +78,7 @@ class EntryRow(EditedRow):
 
     @property
     def drifted(self) -> bool:
-        """True if the code changed this definition since an administrator last saved it."""
+        """True if this definition changed since an administrator last accepted it."""
         return bool(self.reviewed_hash) and self.reviewed_hash != self.definition_hash
 
 

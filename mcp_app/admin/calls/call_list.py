@@ -197,7 +197,7 @@ class CallAdmin(LongListAdmin[Call]):
         return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call.session_id), name)
 
     # The log measures only the tool, so its durations are shorter.
-    @admin.display(description="duration (with storing)")
+    @admin.display(description="duration, with saving")
     def duration(self, call: Call) -> SafeString:
         """Return how long the call has run, and how long it waited in the queue before."""
         wait = waited(call)

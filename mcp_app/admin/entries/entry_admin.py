@@ -289,7 +289,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
 
     @object_button("accept")
     def accept(self, request: HttpRequest, entry: Entry) -> None:
-        """Mark the current definition as reviewed."""
+        """Accept the current definition."""
         if not self.has_change_permission(request, entry):
             raise PermissionDenied
         accept_definition(entry=entry, actor=request.user)
@@ -298,7 +298,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """Return the template context of an entry's form.
 
-        It contains the changes of the definition since the last review, links, and the actions that the user
+        It contains the changes of the definition since it was accepted, links, and the actions that the user
         may take.
         """
         entry = self.get_object(request, unquote(object_id))

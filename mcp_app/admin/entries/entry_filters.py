@@ -108,10 +108,10 @@ class RestrictedFilter(YesNoFilter):
 
 
 class DriftFilter(YesNoFilter):
-    """List filter: entries whose definition has changed since the last review."""
+    """List filter: entries whose definition has changed since it was accepted."""
 
-    title, parameter_name = "drift", "drift"
-    yes, no = "changed at its source since reviewed", "as reviewed"
+    title, parameter_name = "acceptance", "drift"
+    yes, no = "changed, not accepted", "nothing to accept"
     matching = ~Q(reviewed_hash="") & ~Q(reviewed_hash=F("definition_hash"))
 
 

@@ -26,7 +26,7 @@ BY: Final = {
     TOOL: ("Tool", "target"),
     CLIENT: ("Client", "client"),
     PRINCIPAL: ("User", "principal"),
-    TIME: ("From", ""),
+    TIME: ("Time", ""),
 }
 VIEWS: Final = {TOOL: "By tool", CLIENT: "By client", PRINCIPAL: "By user", TIME: "Over time"}
 # The kinds of names that can limit the counted calls, with the maximum length of a name.

@@ -223,7 +223,7 @@ def _chart(hours: dict[datetime, int], now: datetime, log: str) -> Chart:
         top=number_text(top),
         first=written[0], last=written[-1], legend=[("bad", "errors")], bars=bars([("bad", counts)], top),
         lines=[], touches=touches([f"{at}, {count}" for at, count in zip(written, counts, strict=True)]),
-        columns=["From", "Errors"],
+        columns=["Time", "Errors"],
         rows=[[at, str(count)] for at, count in zip(written, counts, strict=True) if count],
         begins=int(times[0].timestamp()), span=HOUR, url=f"{log}&",
     )  # fmt: skip

@@ -272,7 +272,7 @@ def refuse_unless_allowed(row: Row, before: Mapping[str, Any] | None, actor: Any
 
 
 def accept_definition(*, entry: Row, actor: Any) -> None:
-    """Mark the current definition as reviewed. Clients see no change."""
+    """Accept the current definition. Clients see no change."""
     with transaction.atomic():
         row = locked(entry)
         if row.reviewed_hash != row.definition_hash:

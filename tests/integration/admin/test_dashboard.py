@@ -115,7 +115,7 @@ def test_dashboard_figures_match_the_log(
         line("e", at=then, method="notifications/initialized", kind="notification", outcome="", ms=None),
     )
     found = shown(root, period)
-    assert tile(found, "Calls in the last minute").note == f"200 calls in the {PERIODS[period].title.lower()}"
+    assert tile(found, "Calls in the last minute").note == f"200 in the {PERIODS[period].title.lower()}"
     # The calls of the last minute, not the average of the period.
     assert tile(found, "Calls in the last minute").value == "0"
     assert (tile(found, "Error rate").value, tile(found, "Error rate").note) == ("15 %", "30 failed")
@@ -143,7 +143,7 @@ def test_dashboard_counts_calls_that_were_not_logged(root: Client, empty: Seed) 
     LogCursor.objects.all().delete()
     queue: Any = ListQueue(batch(line("1"), skipped=40, tally=tally.written()))
     drain_once(queue)
-    assert tile(shown(root), "Calls in the last minute").note == "41 calls in the last hour"
+    assert tile(shown(root), "Calls in the last minute").note == "41 in the last hour"
     assert shown(root).tools[0].calls == 41
 
 
@@ -165,7 +165,7 @@ def test_dashboard_counts_only_the_selected_period(root: Client, empty: Seed) ->
     )
     periods = ("hour", "day", "week")
     assert [tile(shown(root, period), "Calls in the last minute").note for period in periods] == [
-        "1 call in the last hour", "2 calls in the last day", "3 calls in the last 7 days",
+        "1 in the last hour", "2 in the last day", "3 in the last 7 days",
     ]  # fmt: skip
     assert shown(root, "century").period.name == "hour"
 
@@ -313,7 +313,7 @@ def test_empty_dashboard_suggests_the_first_steps(root: Client, empty: Seed, cle
     assert _notes(root) == [NO_LOG]
     with override_settings(MCP={"REDIS_URL": clean_redis}):
         assert (_notes(root), _faults(root)) == ([NEVER], [NO_WORKER])
-        delay = tile(shown(root), "Log delay")
+        delay = tile(shown(root), "Message log delay")
         assert (delay.value, delay.tone) == ("–", "bad")
         _drain(line("1", method="ping", target=""))
         assert (_notes(root), _faults(root)) == ([QUIET], [NO_WORKER])
@@ -331,12 +331,12 @@ def test_dashboard_shows_redis_workers_and_log_delay(root: Client, seeded: Seed,
         found = shown(root)
         assert (tile(found, "Workers").value, tile(found, "Workers").note) == ("1", "worker-1@host")
         assert tile(found, "Redis memory").value.endswith("MiB") or tile(found, "Redis memory").value == "?"
-        assert (tile(found, "Log delay").value, found.verdict.faults) == ("0 s", [])
+        assert (tile(found, "Message log delay").value, found.verdict.faults) == ("0 s", [])
         old = f"{int((time.time() - 75) * 1000)}-0"
         queue._client.xadd(MESSAGES, {"b": b"x"}, id=old)
         found = shown(root)
-        assert tile(found, "Log delay").value == "1 min 15 s"
-        assert (tile(found, "Log delay").note, tile(found, "Log delay").tone) == (
+        assert tile(found, "Message log delay").value == "1 min 15 s"
+        assert (tile(found, "Message log delay").note, tile(found, "Message log delay").tone) == (
             "1 pending batch",
             "bad",
         )
@@ -460,7 +460,7 @@ def test_pending_tasks_link_to_their_pages(root: Client, seeded: Seed) -> None:
     assert found == {
         "2 calls wait for approval": page("approval", "changelist"),
         "3 unpublished drafts (2 tools, 1 prompt)": page("draft", "changelist"),
-        "1 tool was changed at its source and not reviewed": page("tool", "changelist") + "?drift=yes",
+        "1 tool: definition changed and not accepted": page("tool", "changelist") + "?drift=yes",
         "1 API key expires within 14 days": page("apikey", "changelist") + "?state=expires+soon",
     }
     for url in found.values():
@@ -529,7 +529,7 @@ def test_figures_match_the_log_behind_their_links(root: Client, empty: Seed) -> 
 
     assert tile(found, "Error rate").note == "11 failed"
     assert listed(tile(found, "Error rate").url) == 11
-    assert tile(found, "Calls in the last minute").note == "24 calls in the last hour"
+    assert tile(found, "Calls in the last minute").note == "24 in the last hour"
     assert listed(tile(found, "Calls in the last minute").url) == 2
     assert [listed(tool.messages_url) for tool in found.tools] == [tool.calls for tool in found.tools]
     assert all(root.get(tool.url).context["figures"].tool == tool.name for tool in found.tools)
