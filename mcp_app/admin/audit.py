@@ -51,7 +51,7 @@ WORDS: Final = {
     "credential.deleted": "credential deleted",
     "document.changed": "OpenAPI document changed",
     "document.deleted": "OpenAPI document deleted",
-    "document.imported": "OpenAPI operations imported",
+    "document.imported": "OpenAPI drafts saved",
     "document.newer": "OpenAPI document updated",
     "document.received": "OpenAPI document imported",
     "document.updated": "tools of an OpenAPI document updated",
@@ -176,7 +176,7 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
         ("object_kind", KindFilter),
     )
     search_fields = ("actor_name", "action", "object_key")
-    search_help_text = "User, object or action code"
+    search_help_text = "User, object or action"
     fields = ("when", "who", "what", "kind", "key", "shown_detail")
     readonly_fields = fields
     actions = None
@@ -193,8 +193,8 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
 
     @admin.display(description="action", ordering="action")
     def what(self, event: AuditEvent) -> SafeString:
-        """Return the action in words, with its code as tooltip."""
-        words = in_words(event.action, event.object_kind)
+        """Return the action in the words of the filter, with its code as tooltip. The kind has a column."""
+        words = in_words(event.action)
         return format_html('<span title="{}">{}</span>', marked(event.action), visible(words))
 
     who = text_column("user", "actor_name", ordering="actor_name", empty="–")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.apps import apps
 from django.contrib import admin
@@ -20,11 +20,15 @@ from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import url_params_from_lookup_dict
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.text import capfirst
 
 from mcp_app.interface.text import marked
+
+# Names of rows of libraries, as on our pages.
+OUR_NAMES: Final = {"authenticator": "second factor", "authenticators": "second factors"}
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -133,15 +137,19 @@ class NamedList:
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Link the audit trail, because Django's history has only changes made with its forms."""
+        """Link the audit trail, because Django's history has only changes made with its forms.
+
+        The title is that of the histories of entries. Django's is "Change history: …".
+        """
         trail = apps.get_model("mcp_app", "AuditEvent")
         looks = admin.site.get_model_admin(trail).has_view_permission(request)
         shown: Any = super()
         row = shown.get_object(request, unquote(object_id)) if looks and self.audit_kind else None
         about = {"trail_url": trail_url(self.audit_kind, self.audit_key(row) if row else "") if looks else ""}
-        return shown.history_view(  # type: ignore[no-any-return]
-            request, object_id, {**about, **(extra_context or {})}
-        )
+        response: HttpResponse = shown.history_view(request, object_id, {**about, **(extra_context or {})})
+        if isinstance(response, TemplateResponse) and response.context_data:
+            response.context_data["title"] = f"History of {marked(response.context_data['object'])}"
+        return response
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         """Name the row in the title. Django's title is "Delete"."""
@@ -150,15 +158,28 @@ class NamedList:
         return deleting.render_delete_form(request, context)  # type: ignore[no-any-return]
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        """Leave out the rows between two models, which have no names. The summary still counts them."""
+        """Leave out the rows between two models, which have no names. The summary still counts them.
+
+        Rows of libraries are named as on our pages.
+        """
         deleting: Any = super()
-        nested, *others = deleting.get_deleted_objects(objs, request)
-        return (_without_relationships(nested), *others)
+        nested, counts, *others = deleting.get_deleted_objects(objs, request)
+        counts = {OUR_NAMES.get(str(name), name): number for name, number in counts.items()}
+        return (_without_relationships(nested), counts, *others)
 
 
 def _without_relationships(nested: list[Any]) -> list[Any]:
-    named = [_without_relationships(each) if isinstance(each, list) else each for each in nested]
+    named = [
+        _without_relationships(each) if isinstance(each, list) else _in_our_words(each) for each in nested
+    ]
     return [each for each in named if each != [] and not _is_relationship(each)]
+
+
+def _in_our_words(line: Any) -> Any:
+    """Replace a library's name for the kind of a row. Lines of registered models are HTML and stay."""
+    kind, colon, name = str(line).partition(": ")
+    ours = OUR_NAMES.get(kind.lower())
+    return f"{capfirst(ours)}{colon}{name}" if ours and colon else line
 
 
 def _is_relationship(line: Any) -> bool:

@@ -36,7 +36,11 @@ from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import RegistrationRefused, create_client, metadata_of
 from mcp_app.protocol.scopes import BASIC
 
-KINDS = {"manual": "added here", "dcr": "registered itself", "cimd": "client document"}
+KINDS = {
+    "manual": "added here",
+    "dcr": "registered itself",
+    "cimd": "described by the document at its client id",
+}
 
 
 def undress() -> None:
@@ -87,7 +91,7 @@ class ClientForm(IssuedForm[Client]):
         help_texts: ClassVar[Any] = {
             "redirect_uris": "Where users return after login, one URI per line. A service user needs none.",
             "token_auth_method": "How the client identifies itself when it requests tokens.",
-            "jwks": "If requests are signed: the public key as PEM, or a JWK set.",
+            "jwks": "For authentication with a private key: the public key as PEM, or a JWK set.",
             "jwks_uri": "Instead of public keys: the https URL of the JWK set.",
         }
 
@@ -278,7 +282,7 @@ class ClientAdmin(IssuedAdmin[Client]):
         """Return the address of a machine's public keys, or the keys themselves."""
         return visible(client.jwks_uri or client.jwks or "none")
 
-    shown_network = text_column("registered from", "network", empty="–")
+    shown_network = text_column("registered from", "network", empty="unknown")
 
     @admin.display(description="kind", ordering="registration_source")
     def kind(self, client: Client) -> SafeString:

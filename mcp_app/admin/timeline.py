@@ -40,7 +40,7 @@ FACETS: Final = (
     ("method", "Method", "method", "no method"),
     ("target", "Tool, prompt or resource", "target", "none, or unknown"),
     ("principal", "User", "user", "no user"),
-    ("client", "Client", "client", "no name"),
+    ("client", "Client", "client", "unnamed client"),
 )
 
 RECENT: Final = {"15m": "Last 15 min", "1h": "Last hour", "today": "Today"}

@@ -29,7 +29,7 @@ from mcp_app.upstreams import health
 # Maximum number of rows counted, because the first page must be fast.
 MOST_COUNTED: Final = 1_000
 # The first word about an error in these states. All others are new.
-ERROR_STATES: Final = {"regressed": "Regressed", "worse": "Worsened"}
+ERROR_STATES: Final = {"regressed": "Happened again", "worse": "Worsened"}
 # Maximum number of new errors that are listed, and maximum length of the example of each.
 NAMED_ERRORS: Final = 3
 # Maximum number of upstream servers whose last outcome is read.

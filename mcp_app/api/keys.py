@@ -158,8 +158,8 @@ class KeyViews(ApiViewSet):
     def replace(self, request: Request, pk: int) -> Response:
         """Replace an API key.
 
-        Creates a key with the same user, name, scopes and lifetime, and ends the old key. This response is
-        the only one that contains the new secret.
+        Creates a key with the same user, name, scopes and days of validity, and ends the old key. This
+        response is the only one that contains the new secret.
         """
         given = KeyReplacement(data=request.data)
         given.is_valid(raise_exception=True)

@@ -100,7 +100,7 @@ def _claude(connection: ServerConnection) -> Snippet:
     link = f"https://claude.ai/customize/connectors?modal=add-custom-connector&{query}"
     note = "Claude connects from the internet, so the address must be https and publicly reachable."
     if connection.needs_key:
-        note += " Connectors log in with OAuth and cannot send an API key. For a key, edit the file below."
+        note += " Connectors log in with OAuth and cannot send an API key. With a key, use the file below."
     return Snippet(
         "claude",
         "Claude Desktop and claude.ai",
@@ -173,7 +173,7 @@ def _cursor(connection: ServerConnection) -> Snippet:
         _pretty({"mcpServers": {connection.client_name: _entry(connection, connection.key)}}),
         f"cursor://anysphere.cursor-deeplink/mcp/install?{query}",
         "Install in Cursor",
-        "Claude Code accepts the same text as .mcp.json."
+        "For Claude Code, save this text as .mcp.json."
         + (
             f" After you follow the link, replace {KEY_PLACEHOLDER} with your key."
             if connection.needs_key

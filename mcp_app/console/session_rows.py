@@ -98,7 +98,7 @@ def _row(
 ) -> dict[str, Any]:
     return {
         "id": session_id,
-        "client": marked(client.strip()[:120] or "(no name)"),
+        "client": marked(client.strip()[:120] or "unnamed client"),
         "version": marked(version),
         "who": marked(principal),
         "user": marked(name.without_credential) if name else marked(principal),

@@ -75,11 +75,11 @@ def amount_of(bucket: Bucket) -> str:
     """Return the amount of a limit in words, such as "100 calls per hour"."""
     rule = bucket.rule
     if bucket.measure == CONCURRENT:
-        return f"{rule.concurrent} concurrent {plural('call', rule.concurrent)}"
+        return f"{rule.concurrent:,} concurrent {plural('call', rule.concurrent)}"
     if bucket.measure == BUDGET:
         unit = plural("call" if rule.budget_unit == "calls" else "cost unit", rule.budget)
-        return f"{rule.budget} {unit} per {rule.budget_period}"
-    return f"{rule.rate} {plural('call', rule.rate)} per {rule.rate_period}"
+        return f"{rule.budget:,} {unit} per {rule.budget_period}"
+    return f"{rule.rate:,} {plural('call', rule.rate)} per {rule.rate_period}"
 
 
 def until_end(bucket: Bucket, now: datetime) -> float:

@@ -54,12 +54,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='max_running',
-            field=models.PositiveIntegerField(blank=True, help_text='How many background calls may run at once on all workers. Empty: the default.', null=True, verbose_name='maximum running calls'),
+            field=models.PositiveIntegerField(blank=True, help_text='Background calls of this tool at once, on all workers. Default: no limit.', null=True, verbose_name='maximum running calls'),
         ),
         migrations.AddField(
             model_name='tool',
             name='priority',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='0 to 9. Higher priorities run first. Empty: the default.', null=True),
+            field=models.PositiveSmallIntegerField(blank=True, help_text='0 to 9. Higher priorities run first. Default: 0.', null=True),
         ),
         migrations.AddField(
             model_name='tool',
@@ -69,7 +69,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='retries',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='Number of retries if a worker stops. Only for idempotent background tools. Empty: the default.', null=True),
+            field=models.PositiveSmallIntegerField(blank=True, help_text='How often a call starts again if its worker stops. Only for idempotent tools in the background. Default: never.', null=True),
         ),
         migrations.AlterModelOptions(
             name='apikey',
@@ -158,7 +158,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='needs_approval',
-            field=models.BooleanField(default=False, help_text='Each call waits for approval, then runs in the background. Also applies to presets.'),
+            field=models.BooleanField(default=False, help_text='Each call waits for approval, then runs in the background. Calls of its presets wait as well.'),
         ),
         migrations.CreateModel(
             name='LogMinute',

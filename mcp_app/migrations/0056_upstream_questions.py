@@ -13,11 +13,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='upstream',
             name='roots',
-            field=models.BooleanField(default=False, help_text='The server may read the folders that the client lists.', verbose_name='relay roots'),
+            field=models.BooleanField(default=False, help_text='The upstream server may read the folders that the client lists.', verbose_name='relay roots'),
         ),
         migrations.AddField(
             model_name='upstream',
             name='sampling',
-            field=models.BooleanField(default=False, help_text='The server may send prompts to the model of the client.', verbose_name='relay sampling'),
+            field=models.BooleanField(default=False, help_text='The upstream server may send prompts to the model of the client.', verbose_name='relay sampling'),
         ),
     ]

@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('slug', models.CharField(help_text='Lower-case letters, digits and -. The address of the toolset ends with it.', max_length=50, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9-]*\\Z', 'Use lower-case letters, digits and -.')])),
-                ('title', models.CharField(blank=True, help_text='Shown by clients instead of the slug.', max_length=200)),
+                ('title', models.CharField(blank=True, help_text='Shown by clients instead of the name.', max_length=200)),
                 ('instructions', models.TextField(blank=True, help_text='Explains to models what these entries are for. Sent when a client connects.')),
                 ('enabled', models.BooleanField(default=True, help_text='Off: the address does not exist for clients.')),
                 ('is_default', models.BooleanField(default=False, help_text='Clients of /mcp see the entries of this toolset instead of the whole catalogue.', verbose_name='served at /mcp')),

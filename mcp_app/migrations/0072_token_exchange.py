@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='upstream',
             name='token_exchange',
-            field=models.CharField(blank=True, help_text="A credential: the token of each caller's login is exchanged for one of this server.", max_length=64),
+            field=models.CharField(blank=True, help_text="A credential that exchanges the token of each caller's login for one of the upstream server.", max_length=64),
         ),
     ]

@@ -95,19 +95,19 @@ class Tool(EntryRow):
         "timeout",
         null=True,
         blank=True,
-        help_text="Maximum duration of a call, in seconds. Empty: the server's default.",
+        help_text="Maximum duration of a call, in seconds. Default: that of the server.",
     )
     calls_per_minute = models.PositiveIntegerField(
-        null=True, blank=True, help_text="For each caller. Empty: no limit."
+        null=True, blank=True, help_text="For each caller. Default: no limit."
     )
     background = models.BooleanField(
-        default=False, help_text="Calls run in the background and continue after a restart."
+        default=False, help_text="Calls run in workers and continue after a restart of the server."
     )
     retries = models.PositiveSmallIntegerField(
         null=True,
         blank=True,
-        help_text="Number of retries if a worker stops. Only for idempotent background tools. "
-        "Empty: the default.",
+        help_text="How often a call starts again if its worker stops. Only for idempotent tools in the "
+        "background. Default: never.",
     )
     queue = models.CharField(
         max_length=100,
@@ -115,17 +115,18 @@ class Tool(EntryRow):
         help_text="Celery queue of background calls. A worker must listen to this queue.",
     )
     priority = models.PositiveSmallIntegerField(
-        null=True, blank=True, help_text="0 to 9. Higher priorities run first. Empty: the default."
+        null=True, blank=True, help_text="0 to 9. Higher priorities run first. Default: 0."
     )
     max_running = models.PositiveIntegerField(
         "maximum running calls",
         null=True,
         blank=True,
-        help_text="How many background calls may run at once on all workers. Empty: the default.",
+        help_text="Background calls of this tool at once, on all workers. Default: no limit.",
     )
     needs_approval = models.BooleanField(
         default=False,
-        help_text="Each call waits for approval, then runs in the background. Also applies to presets.",
+        help_text="Each call waits for approval, then runs in the background. Calls of its presets wait as "
+        "well.",
     )
     approval_minutes = models.PositiveIntegerField(
         "approval expires after",
@@ -140,14 +141,15 @@ class Tool(EntryRow):
         "maximum tokens of a result",
         null=True,
         blank=True,
-        help_text="Longer results are cut; clients can read the rest in pages. At least 250. Empty: the "
-        "default. Not used with an output schema.",
+        help_text="Longer results are cut; clients can read the rest in pages. At least 250. Default: "
+        "that of the server. Not used with an output schema.",
     )
     max_result_bytes = models.PositiveIntegerField(
         "maximum bytes of a result",
         null=True,
         blank=True,
-        help_text="Longer results, including images and files, are cut. At least 1,000. Empty: the default.",
+        help_text="Longer results, including images and files, are cut. At least 1,000. Default: that of "
+        "the server.",
     )
     cost = models.PositiveIntegerField(
         "cost units of a call",
@@ -270,7 +272,7 @@ class Toolset(EditedRow):
         validators=[RegexValidator(r"^[a-z0-9][a-z0-9-]*\Z", "Use lower-case letters, digits and -.")],
         help_text="Lower-case letters, digits and -. The address of the toolset ends with it.",
     )
-    title = models.CharField(max_length=200, blank=True, help_text="Shown by clients instead of the slug.")
+    title = models.CharField(max_length=200, blank=True, help_text="Shown by clients instead of the name.")
     instructions = models.TextField(
         blank=True, help_text="Explains to models what these entries are for. Sent when a client connects."
     )

@@ -69,8 +69,8 @@ class LimitRule(EditedRow):
     class Mode(models.TextChoices):
         """The effect of a reached limit."""
 
-        ENFORCE = "enforce", "refuse calls"
-        OBSERVE = "observe", "only count calls"
+        ENFORCE = "enforce", "enforced"
+        OBSERVE = "observe", "only counted"
 
     name = models.CharField(
         max_length=64,
@@ -84,7 +84,7 @@ class LimitRule(EditedRow):
         max_length=150,
         blank=True,
         help_text="A user name, group, number of an API key or OAuth client, address or network. "
-        "* counts each one separately.",
+        "* counts each of them separately.",
     )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -108,7 +108,7 @@ class LimitRule(EditedRow):
         null=True,
         blank=True,
         validators=_RATE,
-        help_text="Calls that may come at once after a pause. Empty: the calls of one period.",
+        help_text="Calls that may come at once after a pause. Empty: as many as the rate.",
     )
     concurrent = models.PositiveIntegerField(
         "concurrent calls",
@@ -129,7 +129,7 @@ class LimitRule(EditedRow):
     class Meta:
         verbose_name = "limit"
         ordering: ClassVar[Any] = ["name"]
-        permissions: ClassVar[Any] = [("reset_limit", "Can reset what was used of a limit")]
+        permissions: ClassVar[Any] = [("reset_limit", "Can reset the use of a limit")]
 
     def __str__(self) -> str:
         return self.name

@@ -58,4 +58,4 @@ class CatalogueChange(models.Model):
         if self.action == "mirrored":
             state = self.after or self.before or {}
             return "registered from code" if state.get("code_path") else "registered"
-        return self.action.replace("_", " ")
+        return "added" if self.action == "created" else self.action.replace("_", " ")

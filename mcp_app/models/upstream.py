@@ -39,7 +39,7 @@ class Upstream(EditedRow):
         max_length=64,
         unique=True,
         validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*\Z", "Use lower-case letters, digits, - and _.")],
-        help_text="Lower-case letters, digits, - and _. Its tools refer to this name.",
+        help_text="Lower-case letters, digits, - and _. Its tools keep this name as their server.",
     )
     url = models.CharField("URL", max_length=2_000, blank=True, help_text="https://mcp.example.com/mcp")
     command = models.CharField(
@@ -50,7 +50,7 @@ class Upstream(EditedRow):
     prefix = models.CharField(
         max_length=31,
         validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*\Z", "Use letters, digits, - and _.")],
-        help_text="The names of its tools begin with it: crm gives crm_search.",
+        help_text="Tool names begin with this: crm gives crm_search.",
     )
     credential = models.CharField(max_length=64, blank=True, help_text="Sent with every request.")
     user_connections = models.BooleanField(
@@ -60,7 +60,8 @@ class Upstream(EditedRow):
     token_exchange = models.CharField(
         max_length=64,
         blank=True,
-        help_text="A credential: the token of each caller's login is exchanged for one of this server.",
+        help_text="A credential that exchanges the token of each caller's login for one of the upstream "
+        "server.",
     )
     oauth_client = models.CharField(
         "OAuth client",
@@ -80,12 +81,12 @@ class Upstream(EditedRow):
     sampling = models.BooleanField(
         "relay sampling",
         default=False,
-        help_text="The server may send prompts to the model of the client.",
+        help_text="The upstream server may send prompts to the model of the client.",
     )
     roots = models.BooleanField(
         "relay roots",
         default=False,
-        help_text="The server may read the folders that the client lists.",
+        help_text="The upstream server may read the folders that the client lists.",
     )
     enabled = models.BooleanField(default=True, help_text="Off: every call of its tools is refused.")
     title = models.CharField(max_length=200, blank=True, editable=False)

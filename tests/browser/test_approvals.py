@@ -215,7 +215,7 @@ def test_refusing_in_the_row_keeps_the_column_widths(
     before = page.evaluate(columns)
     page.get_by_role("button", name="Refuse count").click()
     asked = page.get_by_role("dialog", name="Refuse count")
-    expect(asked).to_contain_text("Refuse count?")
+    expect(asked).to_contain_text("Refuse the call of count?")
     expect(asked.get_by_text("Reason (shown to the user)")).to_be_visible()
     reason = asked.get_by_label("Reason (shown to the user)")
     expect(reason).to_be_focused()

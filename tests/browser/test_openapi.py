@@ -259,7 +259,7 @@ print(done.published, done.skipped)
             page.get_by_role("button", name="Check for updates").click()
             expect(bar).to_be_visible()
             documents.open.set()
-            page.get_by_role("link", name="Review update").click(timeout=60_000)
+            page.get_by_role("link", name="Show changes").click(timeout=60_000)
             expect(page.locator("[data-change]")).to_have_count(1)
             assert visitor.trouble == []
         assert server.trouble() == []

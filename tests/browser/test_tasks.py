@@ -339,7 +339,7 @@ def import_two_operations_found_by_tag_and_search(at: Operator) -> None:
 
 @task(5)
 def accept_two_of_three_changes_of_a_document(at: Operator) -> None:
-    at.follow("OpenAPI documents", f"books-{at.mine}", "Review update")
+    at.follow("OpenAPI documents", f"books-{at.mine}", "Show changes")
     changes = at.page.locator("[data-change]")
     expect(changes).to_have_count(3)
     at.hands.press(changes.nth(1).locator("[name=accepted]"))
@@ -544,14 +544,14 @@ def limit_each_member_of_a_group(at: Operator) -> None:
 
 @task(3)
 def see_that_a_member_can_use_a_tool(at: Operator) -> None:
-    at.follow("Tools", f"editors_{at.mine}", "Users with access")
+    at.follow("Tools", f"editors_{at.mine}", "Who can use it")
     row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="ann", exact=True))
     expect(row).to_contain_text("by the group Editors")
 
 
 @task(3)
 def see_that_other_users_cannot_use_a_tool(at: Operator) -> None:
-    at.follow("Tools", f"editors_{at.mine}", "Users with access")
+    at.follow("Tools", f"editors_{at.mine}", "Who can use it")
     row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="eve", exact=True))
     expect(row).to_contain_text("not a member of Editors")
 
@@ -565,7 +565,7 @@ def see_the_tools_of_a_group(at: Operator) -> None:
 
 @task(3)
 def see_why_somebody_cannot_use_a_tool(at: Operator) -> None:
-    at.follow("Tools", f"secret_{at.mine}", "Users with access")
+    at.follow("Tools", f"secret_{at.mine}", "Who can use it")
     row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="eve", exact=True))
     expect(row).to_contain_text("no permission auth.view_group")
 

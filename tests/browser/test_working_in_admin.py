@@ -115,7 +115,7 @@ def test_tabs_of_a_form_show_one_section_each(visit: Visit) -> None:
         page.locator(f"[data-tabs] a[href='#{name}']").click()
         for other, section in sections.items():
             expect(section).to_be_visible(visible=other == name)
-    expect(page.locator("[data-tabs] [aria-current]")).to_have_text("Limits")
+    expect(page.locator("[data-tabs] [aria-current]")).to_have_text("Execution")
     assert seen(page) == []
     assert visitor.trouble == []
 

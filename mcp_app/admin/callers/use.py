@@ -18,7 +18,7 @@ DAYS: Final = 14
 MOST_NAMED: Final = 5
 # Maximum number of a credential's newest sessions that are read.
 MOST_SESSIONS: Final = 200
-NO_NAME: Final = "(no name)"
+NO_NAME: Final = "unnamed client"
 
 
 @dataclass(frozen=True, slots=True)

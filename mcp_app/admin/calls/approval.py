@@ -30,7 +30,7 @@ TONES: Final = {
 }
 # Limits the query behind a badge that every admin page shows.
 MOST_WAITING: Final = 1_000
-FIRST: Final = "first request"
+NONE_EARLIER: Final = "no earlier decisions"
 DECIDED: Final = (Call.Decision.APPROVED, Call.Decision.REFUSED)
 # Number of earlier decisions listed on a call's page.
 NEWEST: Final = 5
@@ -167,7 +167,9 @@ class Earlier:
         own = of_all if user is None else [self._of_user[tool, user, word, end] for word in DECIDED]
         others = [every - each for every, each in zip(of_all, own, strict=True)]
         if not any(own):
-            return f"first request of this user · other users: {_counts(others)}" if any(others) else FIRST
+            return (
+                f"this user: {NONE_EARLIER} · other users: {_counts(others)}" if any(others) else NONE_EARLIER
+            )
         shown = f"{'all users' if user is None else 'this user'}: {_counts(own)}"
         return f"{shown} · other users: {_counts(others)}" if any(others) else shown
 

@@ -26,7 +26,7 @@ LONGEST: Final = 20_000
 # calls in that order to find the few in one state.
 _ACCEPTED: Final = Coalesce(F("accepted_at"), F("accepted_at"))
 OLDEST_FIRST: Final = (_ACCEPTED.asc(),)
-HELP: Final = f"words of the arguments (latest {MOST_LISTED:,})"
+HELP: Final = f"words in the arguments of the latest {MOST_LISTED:,} calls"
 
 
 def telling(calls: QuerySet[Any], text: str) -> list[UUID]:

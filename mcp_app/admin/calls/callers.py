@@ -29,7 +29,7 @@ def caller_of(call: Call, names: Mapping[str, str]) -> str:
 
 def client_of(call: Call) -> str:
     """Return the name of the client. The queryset must have annotated the call with ``client_said``."""
-    return client_name(getattr(call, "client_said", "")) or "(no name)"
+    return client_name(getattr(call, "client_said", "")) or "unnamed client"
 
 
 def client_name(stored: str | None) -> str:

@@ -236,7 +236,7 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
             self.message_user(request, marked(error), messages.ERROR)
             return HttpResponseRedirect(self.page_url("change", row))
         context = {
-            **self._context(request, f"Update of {marked(row)}", row),
+            **self._context(request, f"Changes of {marked(row)}", row),
             **update_page.context_of(plan),
             "row": row,
             "addresses": self._addresses(row),

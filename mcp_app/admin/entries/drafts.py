@@ -47,7 +47,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
     list_display_links = ("key_shown",)
     list_filter = (KindFilter,)
     search_fields = ("key", "note", login_name("author"))
-    search_help_text = "Name, note or author"
+    search_help_text = "Name, reason or author"
     list_select_related = ("author",)
     actions = None
 

@@ -196,7 +196,7 @@ class DraftPages(CallersPages):
                 done,
             )
             if callers := self.callers_url(request, entry):
-                text = format_html('{} <a href="{}">Users with access</a>', text, callers)
+                text = format_html('{} <a href="{}">Who can use it</a>', text, callers)
             self.message_user(request, text, messages.SUCCESS)
             for name, texts in source_of(entry).warnings(entry).items():
                 warning = marked(f"{label(name).capitalize()}: {' '.join(texts)}")

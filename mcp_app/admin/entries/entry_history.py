@@ -109,6 +109,7 @@ class HistoryPages(ModelAdmin[Any]):
             "page": page,
             "deleted_url": reverse(self.url_name("deleted")),
             "is_gone": entry is None,
+            "restores": entry is None and may,
             "name": name,
             **more,
         }

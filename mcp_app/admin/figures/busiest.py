@@ -30,7 +30,7 @@ from mcp_app.protocol.principal_key import caller_ids
 MOST_CLIENTS: Final = 8
 # From this ratio on, a change is a factor instead of a percentage.
 FACTOR: Final = 2.0
-NO_NAME: Final = "(no name)"
+NO_NAME: Final = "unnamed client"
 
 
 @dataclass(frozen=True, slots=True)

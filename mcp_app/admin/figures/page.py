@@ -242,7 +242,7 @@ def _shown(user: Any, view: View, period: Period, found: Named) -> dict[str, Lab
         for name in names:
             limit = {} if view.kind else {view.by: name}
             url = figures_page(user, **query_of(period), **limit) if limit and name else None
-            shown[name] = name or "(no name)", linked(name or "(no name)", url), ""
+            shown[name] = name or "unnamed client", linked(name or "unnamed client", url), ""
     if OTHER in shown:
         label, note = _others(view.by)
         shown[OTHER] = label, visible(label), note

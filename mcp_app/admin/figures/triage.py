@@ -37,7 +37,7 @@ DONE: Final = {
 STATES: Final = {
     Triage.MUTED.value: ("muted", "plain"),
     Triage.RESOLVED.value: ("resolved", "good"),
-    Triage.REGRESSED.value: ("regressed", "bad"),
+    Triage.REGRESSED.value: ("happened again", "bad"),
     "worse": ("got worse", "bad"),
 }
 

@@ -94,7 +94,7 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
         """Return a badge: "active", or "locked out" for a deactivated user."""
         return badge("active", "good") if identity.user.is_active else badge("locked out", "bad")
 
-    @admin.display(description="groups told", ordering="groups_at")
+    @admin.display(description="groups sent by it", ordering="groups_at")
     def groups_told(self, identity: ExternalIdentity) -> SafeString:
         """Return the time of issue of the token from which the user's groups were last updated."""
         if identity.groups_at is None:

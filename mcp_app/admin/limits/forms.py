@@ -54,7 +54,7 @@ class LimitForm(forms.Form):
         max_length=150,
         widget=forms.TextInput(_TEXT),
         help_text="A user name, a group, a network, or the number of an API key or OAuth client. "
-        "* counts each one separately.",
+        "* counts each of them separately.",
     )
     exempt = forms.CharField(
         label="Except",
@@ -79,7 +79,7 @@ class LimitForm(forms.Form):
     budget = _number("Budget", "An exact total for each calendar period, in UTC.")
     budget_unit = _choice("Budget of", "budget_unit")
     budget_period = _choice("Budget per", "budget_period")
-    mode = _choice("At the limit", "mode")
+    mode = _choice("Mode", "mode")
     enabled = forms.BooleanField(required=False, initial=True, help_text="Off: the limit has no effect.")
 
     def __init__(self, request: HttpRequest, row: LimitRule | None = None) -> None:

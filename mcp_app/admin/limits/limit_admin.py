@@ -34,14 +34,14 @@ REMOVE = ("mcp_app.view_limitrule", "mcp_app.delete_limitrule")
 RESET = ("mcp_app.view_limitrule", "mcp_app.reset_limit")
 # The views of one limit that its page leads to.
 VIEWS = ("settings", "reset", "remove", "row_parts")
-TONES = {"enforced": "good", "only counts": "info", "disabled": "plain"}
+TONES = {"enforced": "good", "only counted": "info", "disabled": "plain"}
 
 
 def state_of(row: LimitRule) -> str:
     """Return the state of a limit."""
     if not row.enabled:
         return "disabled"
-    return "only counts" if row.mode == LimitRule.Mode.OBSERVE else "enforced"
+    return "only counted" if row.mode == LimitRule.Mode.OBSERVE else "enforced"
 
 
 def shown_state(row: LimitRule, problem: str) -> SafeString:
@@ -81,7 +81,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
         """Return the tools of a limit."""
         return marked(limit_words.tools(row))
 
-    @admin.display(description="amounts")
+    @admin.display(description="allowed")
     def amounts(self, row: LimitRule) -> str:
         """Return the amounts of a limit."""
         return amounts_text(row)

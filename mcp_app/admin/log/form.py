@@ -77,7 +77,7 @@ class TimelineForm(forms.Form):
         label="Status",
         choices=[
             ("", "Any status"),
-            (ANSWERED, "any response"),
+            (ANSWERED, "answered"),
             (FAILED, "failed"),
             *Message.Outcome.choices,
         ],
@@ -93,7 +93,7 @@ class TimelineForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.fields["method"].widget.attrs["list"] = "mcp-methods"
         self.fields["q"].widget.attrs["placeholder"] = "tool:echo status:failed user:ada ms:>5000"
-        self.fields["text"].widget.attrs["placeholder"] = f"in {TEXT_WINDOW:,} messages a page"
+        self.fields["text"].widget.attrs["placeholder"] = f"searches {TEXT_WINDOW:,} messages at a time"
         self.fields["q"].widget.attrs["id"] = "mcp-search"
         for name, shown in self.fields.items():
             shown.widget.attrs["class"] = "mcp-input"

@@ -51,7 +51,9 @@ def _help(name: str) -> str:
 class ToolsetForm(forms.Form):
     """The values of a toolset, or of its draft. A stored toolset keeps its slug."""
 
-    slug = forms.CharField(max_length=50, widget=forms.TextInput(_TEXT), help_text=_help("slug"))
+    slug = forms.CharField(
+        label="Name", max_length=50, widget=forms.TextInput(_TEXT), help_text=_help("slug")
+    )
     title = forms.CharField(
         max_length=200, required=False, widget=forms.TextInput(_TEXT), help_text=_help("title")
     )
@@ -68,22 +70,22 @@ class ToolsetForm(forms.Form):
     rules = forms.CharField(
         required=False,
         widget=forms.Textarea({**_TEXT, "rows": 3, "placeholder": "tag:billing\nkind:tool prefix:shop_"}),
-        help_text="One rule per line, of kind, tag, prefix and source. An entry that matches a line is a "
-        "member, even if it is added later.",
+        help_text="One rule per line: kind:, tag:, prefix: or source:, or several of them. Entries that "
+        "match a line are included, even if they are added later.",
     )
     members = forms.MultipleChoiceField(required=False)
     excluded = forms.CharField(
         label="Except",
         required=False,
         widget=forms.Textarea({**_TEXT, "rows": 2, "placeholder": "tool shop_delete_order"}),
-        help_text="One entry per line, as kind and name. It is not a member, even if a rule matches it.",
+        help_text="One entry per line, as kind and name. It is not included, even if a rule matches it.",
     )
     overrides = JsonField(
         shape=dict,
         required=False,
         initial=dict,
-        help_text="Title, description, keywords and fixed arguments that apply in this toolset only, such as "
-        '{"tool search": {"title": "Search orders", "fixed_arguments": {"limit": 10}}}.',
+        help_text="Title, description, search words (keywords) and fixed arguments for this toolset only, "
+        'such as {"tool search": {"title": "Search orders", "fixed_arguments": {"limit": 10}}}.',
     )
     audience = forms.ChoiceField(
         label="Who can use it", choices=Toolset.Audience.choices, widget=Select(), initial="groups"

@@ -60,7 +60,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
     list_display = ("slug", "title_shown", "who", "entries", "tokens", "status", "updated")
     list_display_links = ("slug",)
     search_fields = ("slug", "title")
-    search_help_text = "Slug or title"
+    search_help_text = "Name or title"
     actions = None
 
     title_shown = text_column("title", "title", ordering="title", empty="-")
@@ -126,7 +126,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
         if not self.has_view_permission(request):
             raise PermissionMissing(VIEW)
         context = {
-            **self.object_context(request, "Lists and tokens"),
+            **self.object_context(request, "List sizes"),
             "tables": tables(request),
             "days": contents.UNUSED_DAYS,
         }

@@ -70,7 +70,7 @@ class SessionAdmin(LongListAdmin[Session]):
     list_display_links = ("client",)
     list_filter = (SessionStateFilter, VersionFilter, ("created_at", by_date("creation date")))
     search_fields = ("id", "client_name", "client_version", "principal", login_name("user"), "address")
-    search_help_text = f"Client, user, address, session id (latest {MOST_LISTED:,})"
+    search_help_text = f"Client, user, address or id, in the latest {MOST_LISTED:,} sessions"
     newest_by = "created_at"
     change_list_template = "mcp_admin/sessions.html"
     actions = ("end_sessions",)
@@ -78,7 +78,7 @@ class SessionAdmin(LongListAdmin[Session]):
     @admin.display(description="client")
     def client(self, session: Session) -> SafeString:
         """Return the name and version that the client sent."""
-        return visible(f"{session.client_name} {session.client_version}".strip() or "(no name)")
+        return visible(f"{session.client_name} {session.client_version}".strip() or "unnamed client")
 
     who = who_column()
     where = text_column("address", "address", empty="–")
@@ -153,7 +153,7 @@ class SessionAdmin(LongListAdmin[Session]):
         found = timeline(request.GET, session=session.pk) if may_read else None
         context = {
             **self.object_context(
-                request, f"Session of {marked(session.client_name or '(no name)')[:60]}", session
+                request, f"Session of {marked(session.client_name or 'unnamed client')[:60]}", session
             ),
             "session": session,
             "state": self.state(session),

@@ -101,7 +101,7 @@ class UserConnectionAdmin(ReadOnlyAdmin[UserConnection]):
         opens = getattr(row, "opens_user", False)
         return linked(str(row.user), user_address(row.user_id) if opens else None)
 
-    @admin.display(description="logged in at")
+    @admin.display(description="login server")
     def issuer(self, row: UserConnection) -> SafeString:
         """Return the authorization server."""
         return visible(row.client.issuer)

@@ -85,7 +85,7 @@ class UpstreamForm(forms.Form):
         choices=Upstream.Isolation.choices,
         initial=Upstream.Isolation.SESSION,
         widget=Select(),
-        help_text="For servers with sessions.",
+        help_text="Whether callers share a session at the upstream server, if it has sessions.",
     )
     timeout_seconds = forms.FloatField(
         label="Timeout in seconds",

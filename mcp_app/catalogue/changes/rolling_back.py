@@ -68,7 +68,7 @@ def plan_roll_back(to: CatalogueChange) -> RollBack:
             raise ValidationError(f"The source was {state['source']} then and is {row.source} now.")
         before = states.editable_part(kind, source, revisions.state_of(row))
         if source.follows and state.get("definition") != row.definition:
-            notes.append(f"The definition keeps its current state in {source.origin}.")
+            notes.append(f"The definition in {source.origin} does not change.")
     values = _without_lost_upload(to, row, wanted, notes)
     after = (before or states.empty_state(kind, source)) | values
     differing = {name: value for name, value in values.items() if before is None or before[name] != value}

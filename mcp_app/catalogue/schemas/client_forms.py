@@ -47,7 +47,7 @@ def client_forms(wire: Wire) -> list[ClientForm]:
     broken = refusals(wire)
     return [
         _form("OpenAI", wire, _openai, [each for each in broken if _names(each, "OpenAI")]),
-        _form("OpenAI, strict", wire, _strict, [each for each in broken if _names(each, "OpenAI")]),
+        _form("OpenAI strict", wire, _strict, [each for each in broken if _names(each, "OpenAI")]),
         _form("Gemini", wire, _gemini, [each for each in broken if _names(each, "Gemini")]),
         _form("Anthropic", wire, _anthropic, [each for each in broken if _names(each, "Claude")]),
     ]

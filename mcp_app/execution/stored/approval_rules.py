@@ -24,7 +24,7 @@ from mcp_app.models import ApiKey, Call, CatalogueChange, Session, Tool
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.principal_key import actor_of
 
-UNKNOWN_CALLER: Final = "The user who made this call is unknown, so no other user can approve it."
+UNKNOWN_CALLER: Final = "The user who made this call is unknown, so no user can approve it."
 # Long columns, needed only for the comparison of the work.
 LONG: Final = ("arguments", "answer", "meta", "session_fields")
 

@@ -38,8 +38,8 @@ _MAX_KEPT: Final = 10_000
 _UNREADABLE: Final = "The stored tokens cannot be read. Connect again."
 _ELSEWHERE: Final = "The connection belongs to another address of the server. Connect again."
 _KEY_LOST: Final = (
-    "This installation cannot decrypt the stored tokens, because its key has changed. Connect again, or ask "
-    "an administrator to restore the previous key (STATE_KEYS or SECRET_KEY)."
+    "This installation cannot decrypt the stored tokens, because its key has changed. The user can "
+    "connect again, or an administrator can restore the previous key (STATE_KEYS or SECRET_KEY)."
 )
 _EXPIRED: Final = "The connection has expired. Connect again."
 _REFUSED: Final = "The server refused the connection (401)."

@@ -258,7 +258,7 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     if first:
         lines += [
             f"           user {first.user}, password {first.password}",
-            f"           (shown only now; `manage.py changepassword {first.user}` sets another)",
+            f"           (shown only once; `manage.py changepassword {first.user}` sets another)",
         ]
     if logs_in:
         lines += _login_lines(url, first, provider)
@@ -271,7 +271,7 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     if not environment.api_keys:
         lines += ["  API key  not accepted (API_KEYS)"]
     elif first:
-        lines += [f"  API key  {first.api_key}", f"           (shown only now; {use})"]
+        lines += [f"  API key  {first.api_key}", f"           (shown only once; {use})"]
     else:
         lines += [f"  API key  made in the admin under API keys; {use}"]
     lines += [f"  Client   {client.text}", "  Stop     Ctrl-C", ""]
@@ -293,4 +293,4 @@ def _use_of_keys(*, needs_key: bool, logs_in: bool, provider: str) -> str:
         return "for clients that cannot open a browser"
     if provider:
         return "every request needs one, or a token of the provider"
-    return "every request needs one" if needs_key else "not needed from this machine"
+    return "every request needs one" if needs_key else "not needed on this machine"

@@ -162,7 +162,7 @@ def test_approved_call_is_enqueued_and_audited_with_the_decider(decider: Client,
 
 def test_queue_row_shows_earlier_decisions_and_refuses_with_a_reason(decider: Client, seeded: Seed) -> None:
     call, now = seeded.undecided_call, timezone.now()
-    assert "first request" in _read(decider, QUEUE)
+    assert "no earlier decisions" in _read(decider, QUEUE)
     decided = {"tool": call.tool, "state": "completed", "decided_at": now, "finished_at": now}
     words = {"decision_reason": "like every week", "decided_by": seeded.root}
     undecided_call(call.session_id, 60, user=call.user, decision="approved", **words, **decided)
@@ -199,11 +199,11 @@ def test_decided_call_counts_only_decisions_before_its_own(root: Client, seeded:
     decide(70, "approved", -9)
     rows()  # The first request fills caches.
     before, queries = rows()
-    assert before == ["first request"]
+    assert before == ["no earlier decisions"]
     decide(71, "refused", -7)
     decide(72, "approved", -5)
     assert rows() == (
-        ["this user: 1 approved, 1 refused", "this user: 1 approved", "first request"], queries,
+        ["this user: 1 approved, 1 refused", "this user: 1 approved", "no earlier decisions"], queries,
     )  # fmt: skip
 
 

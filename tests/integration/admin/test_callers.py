@@ -123,7 +123,7 @@ def test_callers_page_lists_users_with_reasons(root: Client, seeded: Seed) -> No
     editors.user_set.add(seeded.viewer)
     name = membership_of(editors)
     saved = _restrict(root, seeded.echo, name).content.decode()
-    assert f'<a href="{page("tool", "callers", seeded.echo.pk)}">Users with access</a>' in saved
+    assert f'<a href="{page("tool", "callers", seeded.echo.pk)}">Who can use it</a>' in saved
     found = _callers(root, seeded.echo)
     assert found["viewer"] == (True, "by the group Editors")
     assert found["root"] == (True, "superusers have every permission")

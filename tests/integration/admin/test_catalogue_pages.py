@@ -386,7 +386,7 @@ def test_history_shows_every_change_with_its_diff(root: Client, seeded: Seed) ->
     made = Prompt.objects.get(name="hello")
     root.post(page("prompt", "change", made.pk), PROMPT | {"title": "A new title"})
     text = root.get(page("prompt", "history", made.pk)).content.decode()
-    assert "created" in text
+    assert "added" in text
     assert '<del><span class="mcp-hidden">was </span><span class="mcp-dim">empty</span></del>' in text
     assert '<ins><span class="mcp-hidden">is </span><bdi class="mcp-text">A new title</bdi></ins>' in text
     assert "root" in text

@@ -96,7 +96,7 @@ def test_call_list_searches_the_newest_calls_only(
     # All pending calls are searched, because each needs a decision.
     assert listed(root, "approval", "104131985321") == {call.pk for call in calls}
     for model in ("call", "approval"):
-        assert "words of the arguments (latest 10,000)" in (
+        assert "words in the arguments of the latest 10,000 calls" in (
             root.get(page(model, "changelist")).content.decode()
         )
 
@@ -156,10 +156,10 @@ def test_search_box_describes_only_permitted_kinds(root: Client, seeded: Seed) -
 
     whole = "Find a tool, prompt, resource, session, call, message, key, setting, user, page or document"
     assert said(root)["promised"] == whole
-    whole = "Searches only the latest 1,000 sessions and the latest 500 finished calls."
+    whole = "Searched are: of sessions, the latest 1,000; of finished calls, the latest 500."
     assert said(root)["bounds"] == whole
     client = operator("view_session")
     assert said(client)["promised"] == "Find a session, page or document"
-    assert said(client)["bounds"] == "Searches only the latest 1,000 sessions."
+    assert said(client)["bounds"] == "Searched are: of sessions, the latest 1,000."
     page = client.get(reverse("mcp_find")).content.decode()
     assert 'placeholder="Find a session, page or document"' in page

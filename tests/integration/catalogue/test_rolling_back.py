@@ -143,7 +143,7 @@ def test_roll_back_of_a_code_entry_restores_overrides_only(registered: Any) -> N
     assert plan_roll_back(change(1, "add")).notes == ()
     Tool.objects.filter(pk=add.pk).update(definition={"name": "add", "description": "new code"})
     plan = plan_roll_back(change(1, "add"))
-    assert plan.notes == ("The definition keeps its current state in code.",)
+    assert plan.notes == ("The definition in code does not change.",)
     assert "definition" not in plan.after
     row = back(1, "add")
     assert (row.title, row.calls_per_minute, row.definition["description"]) == ("One", 3, "new code")

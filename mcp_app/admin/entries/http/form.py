@@ -93,7 +93,8 @@ class HttpToolForm(forms.Form):
         "Body content",
         5,
         '{"note": "{note}", "source": "mcp"}',
-        help_text='"{note}" is replaced by the argument note. A body of one {placeholder} is sent unchanged.',
+        help_text='"{note}" is replaced by the argument note. '
+        "A body of only {note} is sent as the plain value.",
     )
     content_type = _line(
         "Content type", "text/csv", max_length=100, help_text="Empty: the default for this body."
@@ -102,7 +103,7 @@ class HttpToolForm(forms.Form):
         shape=dict,
         required=False,
         label="Input schema",
-        help_text="Generated from the arguments above. Your changes here replace them.",
+        help_text="Made from the arguments above. Once you change it, it replaces them.",
     )
     schema_seen = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
     mapping = _line(
@@ -133,14 +134,14 @@ class HttpToolForm(forms.Form):
         initial=30,
         min_value=0.1,
         max_value=900,
-        help_text="In seconds, including retries and further pages.",
+        help_text="In seconds, for all retries and pages of a call together.",
     )
     retries = forms.IntegerField(
         label="Retries",
         initial=0,
         min_value=0,
         max_value=5,
-        help_text="After the status codes 429, 502, 503 and 504.",
+        help_text="How many, after the status codes 429, 502, 503 and 504.",
     )
     idempotent = forms.BooleanField(
         required=False,
@@ -148,7 +149,11 @@ class HttpToolForm(forms.Form):
         help_text="Select it only if repeating the request is harmless.",
     )
     cache_seconds = forms.IntegerField(
-        label="Cache", initial=0, min_value=0, max_value=86_400, help_text="In seconds, for GET requests."
+        label="Cache",
+        initial=0,
+        min_value=0,
+        max_value=86_400,
+        help_text="Seconds to keep responses of GET requests.",
     )
     name = _line("Name", "get_order", max_length=128, help_text="Clients call the tool by this name.")
     description = _area("Description", 3, help_text="Explains to models when and how to use it.")

@@ -25,7 +25,7 @@ def test_each_client_has_its_own_envelope() -> None:
     assert found["Anthropic"].tool == {**head, "input_schema": plain}
     assert found["OpenAI"].tool == {"type": "function", **head, "parameters": plain, "strict": False}
     strict = {**plain, "additionalProperties": False}
-    assert found["OpenAI, strict"].tool == {"type": "function", **head, "parameters": strict, "strict": True}
+    assert found["OpenAI strict"].tool == {"type": "function", **head, "parameters": strict, "strict": True}
     assert found["Gemini"].tool == {
         **head,
         "parameters": {"type": "OBJECT", "properties": {"id": {"type": "STRING"}}, "required": ["id"]},
@@ -35,7 +35,7 @@ def test_each_client_has_its_own_envelope() -> None:
 
 def test_strict_mode_requires_all_members_and_closes_objects() -> None:
     inner = {"type": "object", "properties": {"b": {**TEXT, "default": "x"}}}
-    found = forms({"properties": {"a": inner}})["OpenAI, strict"]
+    found = forms({"properties": {"a": inner}})["OpenAI strict"]
     closed = {"type": "object", "properties": {"b": TEXT}, "additionalProperties": False, "required": ["b"]}
     assert found.tool is not None
     assert found.tool["parameters"]["properties"]["a"] == closed
@@ -54,8 +54,8 @@ def test_strict_mode_requires_all_members_and_closes_objects() -> None:
 )
 def test_schema_that_strict_mode_cannot_express_has_a_reason(schema: dict[str, Any], problem: str) -> None:
     found = forms({"properties": {"a": schema}})
-    assert found["OpenAI, strict"].tool is None
-    assert problem in " ".join(found["OpenAI, strict"].problems)
+    assert found["OpenAI strict"].tool is None
+    assert problem in " ".join(found["OpenAI strict"].problems)
     assert found["OpenAI"].tool is not None
     assert not found["OpenAI"].problems
 
@@ -84,10 +84,10 @@ def test_gemini_refuses_types_that_contain_themselves() -> None:
 @pytest.mark.parametrize(
     ("schema", "name", "refusing"),
     [
-        ({"properties": {"a b": TEXT}}, "x", {"OpenAI", "OpenAI, strict", "Anthropic"}),
-        ({"properties": {"a": TEXT}, "anyOf": [{}]}, "x", {"OpenAI", "OpenAI, strict", "Anthropic"}),
+        ({"properties": {"a b": TEXT}}, "x", {"OpenAI", "OpenAI strict", "Anthropic"}),
+        ({"properties": {"a": TEXT}, "anyOf": [{}]}, "x", {"OpenAI", "OpenAI strict", "Anthropic"}),
         ({"properties": {"a": {"type": ["string", "null"]}}}, "x", {"Gemini"}),
-        ({"properties": {"a": TEXT}}, "x.y", {"OpenAI", "OpenAI, strict"}),
+        ({"properties": {"a": TEXT}}, "x.y", {"OpenAI", "OpenAI strict"}),
     ],
 )
 def test_refusing_clients_are_named(schema: dict[str, Any], name: str, refusing: set[str]) -> None:
