@@ -282,7 +282,7 @@ class ClientAdmin(IssuedAdmin[Client]):
         """Return the address of a machine's public keys, or the keys themselves."""
         return visible(client.jwks_uri or client.jwks or "none")
 
-    shown_network = text_column("registered from", "network", empty="unknown")
+    shown_network = text_column("registered from", "network", empty="not recorded")
 
     @admin.display(description="kind", ordering="registration_source")
     def kind(self, client: Client) -> SafeString:

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
-                ('slug', models.CharField(help_text='Lower-case letters, digits and -. The address of the toolset ends with it.', max_length=50, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9-]*\\Z', 'Use lower-case letters, digits and -.')])),
+                ('slug', models.CharField(help_text='Lower-case letters, digits and -. The address of the toolset ends with it.', max_length=50, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9-]*\\Z', 'Use lower-case letters, digits and -.')], verbose_name='name')),
                 ('title', models.CharField(blank=True, help_text='Shown by clients instead of the name.', max_length=200)),
                 ('instructions', models.TextField(blank=True, help_text='Explains to models what these entries are for. Sent when a client connects.')),
                 ('enabled', models.BooleanField(default=True, help_text='Off: the address does not exist for clients.')),

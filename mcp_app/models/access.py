@@ -82,7 +82,7 @@ class ExternalIdentity(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.subject} of {self.issuer}"
+        return f"{self.subject} at {self.issuer}"
 
 
 class OfferedPermission(models.Model):

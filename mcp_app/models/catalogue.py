@@ -267,6 +267,7 @@ class Toolset(EditedRow):
         GROUPS = "groups", "members of groups"
 
     slug = models.CharField(
+        "name",
         max_length=50,
         unique=True,
         validators=[RegexValidator(r"^[a-z0-9][a-z0-9-]*\Z", "Use lower-case letters, digits and -.")],

@@ -83,8 +83,8 @@ class LimitRule(EditedRow):
         "name or number",
         max_length=150,
         blank=True,
-        help_text="A user name, group, number of an API key or OAuth client, address or network. "
-        "* counts each of them separately.",
+        help_text="A user name, group, network, or number of an API key or OAuth client, as in the address "
+        "of its page. * counts each of them separately.",
     )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,

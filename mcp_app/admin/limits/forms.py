@@ -53,8 +53,8 @@ class LimitForm(forms.Form):
         required=False,
         max_length=150,
         widget=forms.TextInput(_TEXT),
-        help_text="A user name, a group, a network, or the number of an API key or OAuth client. "
-        "* counts each of them separately.",
+        help_text="A user name, a group, a network, or the number of an API key or OAuth client, as in the "
+        "address of its page. * counts each of them separately.",
     )
     exempt = forms.CharField(
         label="Except",
