@@ -6,6 +6,8 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Value
+from django.db.models.functions import Concat, StrIndex, Substr
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -31,6 +33,8 @@ REFRESH = (*CHANGE, "mcp_app.change_tool")
 IMPORT = (*CHANGE, "mcp_app.add_tool")
 REMOVE = ("mcp_app.view_upstream", "mcp_app.delete_upstream", "mcp_app.delete_tool")
 MAX_SHOWN = 20
+# The URL without its query, whose values nobody may search for.
+PLACE = Substr("url", 1, StrIndex(Concat("url", Value("?")), Value("?")) - 1)
 
 
 @admin.register(Upstream)
@@ -40,7 +44,7 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
     change_list_template = "mcp_admin/upstreams.html"
     list_display = ("name", "title_shown", "health", "entries", "address", "listed_shown")
     list_display_links = ("name",)
-    search_fields = ("name", "title", "url", "command")
+    search_fields = ("name", "title", "place", "command")
     search_help_text = "Name, title, URL or command"
     actions = None
 
@@ -71,7 +75,7 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         return request.user.has_perms(REMOVE)
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        return super().get_queryset(request).defer("listed")
+        return super().get_queryset(request).defer("listed").annotate(place=PLACE)
 
     def get_urls(self) -> list[URLPattern]:
         settings = self.admin_site.admin_view(self.settings_view)

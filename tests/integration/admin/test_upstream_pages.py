@@ -248,6 +248,9 @@ def test_values_in_the_query_of_a_url_are_not_shown(admin_client: Client) -> Non
     texts |= {"doctor": str([*doctor_check.available(Installation())])}
     by_value = admin_client.get(reverse("mcp_find"), {"q": key[:12], "format": "json"}).json()["found"]
     assert [found for found in by_value if found["title"] == "off"] == []
+    for words, number in ((key[:12], 0), ("127.0.0.1:9/mcp", 1), ("off", 1)):
+        found = admin_client.get(reverse("admin:mcp_app_upstream_changelist"), {"q": words})
+        assert found.context["cl"].result_count == number, words
     assert [name for name, text in texts.items() if key in text] == []
     with pytest.raises(ValidationError, match="which is not shown"):
         storing.save_upstream(actor=None, upstream=row, url=shown)
