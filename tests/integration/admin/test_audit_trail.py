@@ -39,10 +39,18 @@ def test_history_of_a_row_leads_to_its_events_in_the_audit_trail(
         audit(actor=seeded.root, action=f"{kind}.x", object_kind=kind, object_key=key)
     answer = root.get(reverse(f"admin:{model}_history", args=[row.pk]))
     trail = answer.context["trail_url"]
+    assert answer.context["title"] == f"History of {row}"
     assert "It probably wasn" not in answer.content.decode()
     events = list(root.get(trail).context["cl"].result_list)
     assert {(event.object_kind, event.object_key) for event in events} == {(kind, str(row))}
     assert root.get(page("auditevent", "history", events[0].pk))["Location"] == trail
+
+
+def test_rows_and_filter_name_an_action_alike(root: Client, seeded: Seed) -> None:
+    audit(actor=seeded.root, action="catalogue.created", object_kind="prompt", object_key="hello")
+    shown = root.get(page("auditevent", "changelist"), {"q": "catalogue.created"}).content.decode()
+    assert shown.count("entry added") >= 2
+    assert "prompt added" not in shown
 
 
 def test_trail_of_an_object_needs_the_permission_to_view_the_trail(viewer: Client, seeded: Seed) -> None:

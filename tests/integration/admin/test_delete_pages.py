@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
@@ -20,6 +21,16 @@ def test_deletion_of_an_object_is_confirmed(root: Client, seeded: Seed) -> None:
     assert reverse("admin:mcp_app_prompt_deleted") in page
     assert ">Delete prompt</button>" in page
     assert "take me back" not in page
+
+
+def test_second_factors_of_a_deleted_user_have_their_name(root: Client, seeded: Seed) -> None:
+    """The library names them "Authenticators"."""
+    for kind in Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES:
+        Authenticator.objects.create(user=seeded.viewer, type=kind, data={})
+    page = root.get(reverse("admin:auth_user_delete", args=[seeded.viewer.pk])).content.decode()
+    assert "second factors: 2" in page.lower()
+    assert page.count("Second factor: ") == 2
+    assert "uthenticators" not in page
 
 
 def test_deletion_of_selected_objects_is_confirmed(root: Client, seeded: Seed) -> None:

@@ -283,14 +283,26 @@ def test_deleted_entry_is_listed_and_restored(root: Client, seeded: Seed) -> Non
     assert page("prompt", "past", change.pk) in listed
     past = root.get(page("prompt", "past", change.pk)).content.decode()
     assert past.count("Restore this revision…") == 2
+    assert "You can restore any revision below." in past
     asked = root.get(page("prompt", "roll_back", change.pk))
     assert asked.context["title"] == "Restore hello"
+    assert "as it was before its deletion" in asked.content.decode()
     answer = root.post(page("prompt", "roll_back", change.pk), {"why": "by mistake"}, follow=True)
     assert "Rolled back: hello." in answer.content.decode()
     restored = Prompt.objects.get(name="hello")
     assert (restored.template, restored.pk != pk) == ("Hello {{who}}", True)
     assert page("prompt", "past", change.pk) not in root.get(page("prompt", "deleted")).content.decode()
     assert root.get(page("prompt", "past", change.pk))["Location"] == page("prompt", "history", restored.pk)
+
+
+def test_deleted_entry_offers_no_restore_without_the_permission(
+    root: Client, viewer: Client, seeded: Seed
+) -> None:
+    root.post(page("prompt", "add"), PROMPT)
+    root.post(page("prompt", "delete", Prompt.objects.get(name="hello").pk), {"post": "yes"})
+    past = viewer.get(page("prompt", "past", CatalogueChange.objects.latest("id").pk)).content.decode()
+    assert "was deleted." in past
+    assert "estore" not in past
 
 
 def test_impossible_roll_back_is_explained_without_a_button(root: Client, seeded: Seed) -> None:
