@@ -92,7 +92,7 @@ class Employee(Person):
     async def log_in(self, browser: httpx2.AsyncClient, url: str) -> httpx2.Response:
         """Return the page after the provider's redirect."""
         page = await browser.get(url)
-        button = re.search(r'href="([^"]+)">Log in with', page.text)
+        button = re.search(r'href="([^"]+)"><span>Log in with', page.text)
         assert button, page.text[:2000]
         page = await browser.get(urljoin(str(page.url), button[1].replace("&amp;", "&")))
         page = await self._send(browser, page, login=self.name, password="any")

@@ -23,7 +23,7 @@ CALLBACK = f"{BASE}/accounts/company/callback/"
 
 def test_login_page_offers_company_login_and_password(company: Company) -> None:
     page = company.browser.get("/accounts/login/", {"next": "/oauth/authorize?a=1&b=2"}).content.decode()
-    assert "Log in with&nbsp;<bdi>Example Inc.</bdi>" in page
+    assert "Log in with <bdi>Example Inc.</bdi>" in page
     assert "/accounts/company/login/?next=%2Foauth%2Fauthorize%3Fa%3D1%26b%3D2" in page
     assert 'name="password"' in page
 
