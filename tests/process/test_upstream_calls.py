@@ -54,7 +54,7 @@ services.update_entry(entry=Tool.objects.get(name="tasks_slow"), actor=None, bac
 
 SENT = """
 from mcp_app.models import Message
-found = Message.objects.filter(target={tool!r}, kind="request", direction="in").last()
+found = Message.objects.filter(target={tool!r}, kind="request", direction="in").order_by("pk").last()
 print((found and found.outgoing) or "")
 """
 
