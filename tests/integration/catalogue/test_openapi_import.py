@@ -317,7 +317,7 @@ def test_content_type_is_chosen_stated_and_kept_by_updates() -> None:
     row = storing.receive(data=data(SEVERAL), actor=None, prefix="shop")
     (surveyed,) = storing.packing.unpacked_survey(row.survey)
     assert (surveyed.body, len(surveyed.bodies)) == ("application/json", 3)
-    assert "application/json is sent" in " ".join(surveyed.notes)
+    assert "is sent as application/json" in " ".join(surveyed.notes)
     form = "application/x-www-form-urlencoded"
     key = "POST /notes"
     importing.import_operations(row=row, keys=[key], actor=None, content_types={key: form})
