@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 HEALTHY_SECONDS = 10.0
 BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 # The time limit for the first heartbeat of a program that sends heartbeats.
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)

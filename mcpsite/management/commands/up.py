@@ -39,7 +39,7 @@ from mcpsite.supervisor import CrashLoop, Supervisor
 from mcpsite.web import LEAVE_SECONDS, CannotListen, bind
 
 REDIS_STAGE, BRIDGE_STAGE, WORKER_STAGE, WEB_STAGE = range(4)
-HEALTHY_SECONDS = 60.0
+HEALTHY_SECONDS = 200.0
 # Even a machine with ten times the work it can handle schedules every process within this time.
 SILENCE_SECONDS = 10.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
