@@ -537,7 +537,7 @@ def assert_shown_as_unreadable(ada: Any, row: UserConnection) -> None:
     (found,) = doctor_check.with_accounts(None)
     assert "cannot be decrypted" in found.text
     for text in (shown["problem"], answer["problem"], admin):
-        assert "its key has changed. Connect again" in text
+        assert "its key has changed. The user can connect again" in text
     assert "needs attention" in browser.get("/admin/mcp_app/userconnection/").content.decode()
 
 
