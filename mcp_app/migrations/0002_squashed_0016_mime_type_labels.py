@@ -54,12 +54,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='max_running',
-            field=models.PositiveIntegerField(blank=True, help_text='Background calls of this tool at once, on all workers. Default: no limit.', null=True, verbose_name='maximum running calls'),
+            field=models.PositiveIntegerField(blank=True, help_text='Background calls of this tool at once, on all workers. Empty: the value in its code, or no limit.', null=True, verbose_name='maximum running calls'),
         ),
         migrations.AddField(
             model_name='tool',
             name='priority',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='0 to 9. Higher priorities run first. Default: 0.', null=True),
+            field=models.PositiveSmallIntegerField(blank=True, help_text='0 to 9. Higher priorities run first. Empty: the value in its code, or 0.', null=True),
         ),
         migrations.AddField(
             model_name='tool',
@@ -69,7 +69,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='retries',
-            field=models.PositiveSmallIntegerField(blank=True, help_text='How often a call starts again if its worker stops. Only for idempotent tools in the background. Default: never.', null=True),
+            field=models.PositiveSmallIntegerField(blank=True, help_text='How often a call starts again if its worker stops. Only for idempotent tools in the background. Empty: the value in its code, or none.', null=True),
         ),
         migrations.AlterModelOptions(
             name='apikey',
@@ -148,7 +148,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='approval_minutes',
-            field=models.PositiveIntegerField(blank=True, help_text='In minutes. The call then fails. Default: 60.', null=True, verbose_name='approval expires after'),
+            field=models.PositiveIntegerField(blank=True, help_text='In minutes. The call then fails. Empty: the value in its code, or 60.', null=True, verbose_name='approval expires after'),
         ),
         migrations.AddField(
             model_name='tool',

@@ -16,12 +16,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='max_result_bytes',
-            field=models.PositiveIntegerField(blank=True, help_text='Longer results, including images and files, are cut. At least 1,000. Default: that of the server.', null=True, verbose_name='maximum bytes of a result'),
+            field=models.PositiveIntegerField(blank=True, help_text="Longer results, including images and files, are cut. At least 1,000. Empty: the value in its code, or the server's.", null=True, verbose_name='maximum bytes of a result'),
         ),
         migrations.AddField(
             model_name='tool',
             name='max_result_tokens',
-            field=models.PositiveIntegerField(blank=True, help_text='Longer results are cut; clients can read the rest in pages. At least 250. Default: that of the server. Not used with an output schema.', null=True, verbose_name='maximum tokens of a result'),
+            field=models.PositiveIntegerField(blank=True, help_text="Longer results are cut; clients can read the rest in pages. At least 250. Empty: the value in its code, or the server's. Not used with an output schema.", null=True, verbose_name='maximum tokens of a result'),
         ),
         migrations.CreateModel(
             name='StoredResult',

@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='cost',
-            field=models.PositiveIntegerField(blank=True, help_text='The cost of each call, for budgets in cost units. Default: 1.', null=True, verbose_name='cost units of a call'),
+            field=models.PositiveIntegerField(blank=True, help_text='The cost of each call, for budgets in cost units. Empty: the value in its code, or 1.', null=True, verbose_name='cost units of a call'),
         ),
         migrations.CreateModel(
             name='LimitRule',

@@ -95,10 +95,10 @@ class Tool(EntryRow):
         "timeout",
         null=True,
         blank=True,
-        help_text="Maximum duration of a call, in seconds. Default: that of the server.",
+        help_text="Maximum duration of a call, in seconds. Empty: the value in its code, or the server's.",
     )
     calls_per_minute = models.PositiveIntegerField(
-        null=True, blank=True, help_text="For each caller. Default: no limit."
+        null=True, blank=True, help_text="For each caller. Empty: the value in its code, or no limit."
     )
     background = models.BooleanField(
         default=False, help_text="Calls run in workers and continue after a restart of the server."
@@ -107,7 +107,7 @@ class Tool(EntryRow):
         null=True,
         blank=True,
         help_text="How often a call starts again if its worker stops. Only for idempotent tools in the "
-        "background. Default: never.",
+        "background. Empty: the value in its code, or none.",
     )
     queue = models.CharField(
         max_length=100,
@@ -115,13 +115,16 @@ class Tool(EntryRow):
         help_text="Celery queue of background calls. A worker must listen to this queue.",
     )
     priority = models.PositiveSmallIntegerField(
-        null=True, blank=True, help_text="0 to 9. Higher priorities run first. Default: 0."
+        null=True,
+        blank=True,
+        help_text="0 to 9. Higher priorities run first. Empty: the value in its code, or 0.",
     )
     max_running = models.PositiveIntegerField(
         "maximum running calls",
         null=True,
         blank=True,
-        help_text="Background calls of this tool at once, on all workers. Default: no limit.",
+        help_text="Background calls of this tool at once, on all workers. Empty: the value in its code, or "
+        "no limit.",
     )
     needs_approval = models.BooleanField(
         default=False,
@@ -132,7 +135,7 @@ class Tool(EntryRow):
         "approval expires after",
         null=True,
         blank=True,
-        help_text="In minutes. The call then fails. Default: 60.",
+        help_text="In minutes. The call then fails. Empty: the value in its code, or 60.",
     )
     four_eyes = models.BooleanField(
         "another user must approve", default=False, help_text="Users cannot approve their own calls."
@@ -141,21 +144,21 @@ class Tool(EntryRow):
         "maximum tokens of a result",
         null=True,
         blank=True,
-        help_text="Longer results are cut; clients can read the rest in pages. At least 250. Default: "
-        "that of the server. Not used with an output schema.",
+        help_text="Longer results are cut; clients can read the rest in pages. At least 250. "
+        "Empty: the value in its code, or the server's. Not used with an output schema.",
     )
     max_result_bytes = models.PositiveIntegerField(
         "maximum bytes of a result",
         null=True,
         blank=True,
-        help_text="Longer results, including images and files, are cut. At least 1,000. Default: that of "
-        "the server.",
+        help_text="Longer results, including images and files, are cut. At least 1,000. "
+        "Empty: the value in its code, or the server's.",
     )
     cost = models.PositiveIntegerField(
         "cost units of a call",
         null=True,
         blank=True,
-        help_text="The cost of each call, for budgets in cost units. Default: 1.",
+        help_text="The cost of each call, for budgets in cost units. Empty: the value in its code, or 1.",
     )
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"

@@ -28,13 +28,13 @@ from mcp_app.admin.calls.approval import (
     waited_for_approval,
     waiting_count,
 )
-from mcp_app.admin.calls.argument_search import HELP, OLDEST_FIRST, telling
+from mcp_app.admin.calls.argument_search import OLDEST_FIRST, telling
 from mcp_app.admin.calls.callers import STORED_CLIENT, client_of
 from mcp_app.admin.calls.decisions import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.calls.given import given
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.list_filters import by_date
-from mcp_app.admin.long_lists import among_newest
+from mcp_app.admin.long_lists import MOST_LISTED, among_newest
 from mcp_app.admin.markup import badge, relative, span
 from mcp_app.auth.api_keys import login_name
 from mcp_app.auth.permissions import PermissionMissing
@@ -102,7 +102,9 @@ class ApprovalAdmin(DecidingAdmin):
     list_filter = (DecisionFilter, ("accepted_at", by_date("time of the request")))
     list_select_related = ("user", "decided_by")
     search_fields = ("tool", "principal", login_name("user"), "session_id")
-    search_help_text = f"Tool, user, session id, {HELP}"
+    search_help_text = (
+        f"Tool, user, session id, words in the arguments. Decided calls: only the latest {MOST_LISTED:,}"
+    )
     change_list_template = "mcp_admin/approvals.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Approval]:

@@ -12,7 +12,6 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Length
 from django.db.models.lookups import LessThanOrEqual
 
-from mcp_app.admin.long_lists import MOST_LISTED
 from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import OPEN
@@ -26,7 +25,6 @@ LONGEST: Final = 20_000
 # calls in that order to find the few in one state.
 _ACCEPTED: Final = Coalesce(F("accepted_at"), F("accepted_at"))
 OLDEST_FIRST: Final = (_ACCEPTED.asc(),)
-HELP: Final = f"words in the arguments of the latest {MOST_LISTED:,} calls"
 
 
 def telling(calls: QuerySet[Any], text: str) -> list[UUID]:

@@ -23,7 +23,7 @@ from mcp_app.admin.base import object_button
 from mcp_app.admin.callers.links import caller_of
 from mcp_app.admin.calls.approval import shown as shown_approval
 from mcp_app.admin.calls.approval import waiting_count
-from mcp_app.admin.calls.argument_search import HELP, telling
+from mcp_app.admin.calls.argument_search import telling
 from mcp_app.admin.calls.call_page import (
     AROUND,
     NOT_RUN,
@@ -47,7 +47,7 @@ from mcp_app.admin.calls.given import Given, given
 from mcp_app.admin.calls.queues import box
 from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.list_filters import by_date
-from mcp_app.admin.long_lists import LongListAdmin
+from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.api_keys import login_name
 from mcp_app.execution.call_log import read_position, redactor
@@ -125,7 +125,9 @@ class CallAdmin(LongListAdmin[Call]):
     list_display_links = ("tool_name",)
     list_filter = (CallStateFilter, CallToolFilter, ("accepted_at", by_date("time of the request")))
     search_fields = ("tool", "principal", login_name("user"), "session_id", "worker", "id")
-    search_help_text = f"Tool, user, call or session id, {HELP}"
+    search_help_text = (
+        f"Tool, user, call or session id, words in the arguments. Only the latest {MOST_LISTED:,} calls"
+    )
     newest_by = "accepted_at"
     sortable_by = ("tool_name", "who", "client", "accepted")  # The columns that have an index.
     actions = ("stop_calls", "retry_calls")

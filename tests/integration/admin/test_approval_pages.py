@@ -84,7 +84,7 @@ def test_approval_queue_redacts_arguments_and_shows_time_left(root: Client, seed
     assert "shelves[1,2,3]" in text
     assert "hunter2" not in text
     assert re.search(r"\b19 h \d+ min\b", text)
-    assert "another user must approve" in text
+    assert "so no user can approve it" in text
 
 
 def test_approval_pages_show_the_key_and_client_of_the_call(root: Client, seeded: Seed) -> None:
@@ -294,6 +294,8 @@ def test_four_eyes_requires_two_known_users(
     assert says in _decide(decider, "approve", call)
     approved = says == "was approved."
     assert (says in shown) != approved
+    # The reason of a refusal would contradict it.
+    assert ("another user must approve" in shown) == approved
     assert Call.objects.get(pk=call.pk).decision == ("approved" if approved else "")
 
 

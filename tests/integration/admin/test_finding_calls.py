@@ -96,9 +96,7 @@ def test_call_list_searches_the_newest_calls_only(
     # All pending calls are searched, because each needs a decision.
     assert listed(root, "approval", "104131985321") == {call.pk for call in calls}
     for model in ("call", "approval"):
-        assert "words in the arguments of the latest 10,000 calls" in (
-            root.get(page(model, "changelist")).content.decode()
-        )
+        assert "nly the latest 10,000" in root.get(page(model, "changelist")).content.decode()
 
 
 def test_pending_calls_are_not_queried_in_order_of_all_calls(root: Client, seeded: Seed) -> None:
