@@ -20,7 +20,7 @@ from mcp_app.auth.principal_names import principal_names
 from mcp_app.database import clock
 from mcp_app.interface.results import Result, result_of
 from mcp_app.interface.summary import asked_name, summary, text_title
-from mcp_app.interface.text import indented_json, visible_block
+from mcp_app.interface.text import UNNAMED_CLIENT, indented_json, visible_block
 from mcp_app.message_log.broadcasts import are_grouped, until_full
 from mcp_app.message_log.counts.figures import Expected, expected
 from mcp_app.message_log.counts.refusals import RefusalCount, refusal_counts
@@ -40,7 +40,7 @@ FACETS: Final = (
     ("method", "Method", "method", "no method"),
     ("target", "Tool, prompt or resource", "target", "none, or unknown"),
     ("principal", "User", "user", "no user"),
-    ("client", "Client", "client", "unnamed client"),
+    ("client", "Client", "client", UNNAMED_CLIENT),
 )
 
 RECENT: Final = {"15m": "Last 15 min", "1h": "Last hour", "today": "Today"}

@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 from mcp_app import conf
 from mcp_app.auth.principal_names import CallerName, caller_names
 from mcp_app.database import clock
-from mcp_app.interface.text import marked
+from mcp_app.interface.text import UNNAMED_CLIENT, marked
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import TERMINAL
 
@@ -98,7 +98,7 @@ def _row(
 ) -> dict[str, Any]:
     return {
         "id": session_id,
-        "client": marked(client.strip()[:120] or "unnamed client"),
+        "client": marked(client.strip()[:120] or UNNAMED_CLIENT),
         "version": marked(version),
         "who": marked(principal),
         "user": marked(name.without_credential) if name else marked(principal),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -15,6 +15,8 @@ from mcp_app.observability.hidden_characters import HIDDEN
 _IN_BLOCK = re.compile(f"([{HIDDEN}])")
 _IN_LINE = re.compile(f"([\t\n{HIDDEN}])")
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+# Shown for a client that sent no name.
+UNNAMED_CLIENT: Final = "unnamed client"
 # Limits the indentation. Otherwise a deeply nested text of a few KiB would grow to megabytes.
 _DEEPEST_INDENT = 40
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from mcp_app.admin.markup import in_utc
 from mcp_app.database import clock
 from mcp_app.interface.links import messages_page, sessions_page
+from mcp_app.interface.text import UNNAMED_CLIENT
 from mcp_app.message_log.pages import ANSWERED, ERRORS, FAILED
 from mcp_app.message_log.rollups import DAY
 from mcp_app.models import CallerRollup, Session
@@ -18,7 +19,6 @@ DAYS: Final = 14
 MOST_NAMED: Final = 5
 # Maximum number of a credential's newest sessions that are read.
 MOST_SESSIONS: Final = 200
-NO_NAME: Final = "unnamed client"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _seen(user: Any, principal: str) -> tuple[list[Seen], list[Seen]]:
 
 def _newest(user: Any, found: dict[str, datetime]) -> list[Seen]:
     return [
-        Seen(name or NO_NAME, at, sessions_page(user, q=name) if name else None)
+        Seen(name or UNNAMED_CLIENT, at, sessions_page(user, q=name) if name else None)
         for name, at in [*found.items()][:MOST_NAMED]
     ]
 

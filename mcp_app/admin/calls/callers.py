@@ -8,6 +8,7 @@ import orjson
 from django.db.models.fields.json import KT
 
 from mcp_app.auth.principal_names import principal_names
+from mcp_app.interface.text import UNNAMED_CLIENT
 from mcp_app.models import Call
 
 # A list needs only this part of ``session_fields``, a column that may be long.
@@ -29,7 +30,7 @@ def caller_of(call: Call, names: Mapping[str, str]) -> str:
 
 def client_of(call: Call) -> str:
     """Return the name of the client. The queryset must have annotated the call with ``client_said``."""
-    return client_name(getattr(call, "client_said", "")) or "unnamed client"
+    return client_name(getattr(call, "client_said", "")) or UNNAMED_CLIENT
 
 
 def client_name(stored: str | None) -> str:

@@ -19,7 +19,7 @@ from mcp_app.auth.api_keys import key_states
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.database import clock
 from mcp_app.interface.links import caller_pages, figures_page, sessions_page
-from mcp_app.interface.text import marked
+from mcp_app.interface.text import UNNAMED_CLIENT, marked
 from mcp_app.message_log.counts.figures import named
 from mcp_app.message_log.counts.spikes import USER, Spike, find_spike
 from mcp_app.message_log.traffic import Period
@@ -30,7 +30,6 @@ from mcp_app.protocol.principal_key import caller_ids
 MOST_CLIENTS: Final = 8
 # From this ratio on, a change is a factor instead of a percentage.
 FACTOR: Final = 2.0
-NO_NAME: Final = "unnamed client"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def _with_sessions(user: Any, row: ClientRow, sessions: Mapping[str, int] | None
     number = (sessions or {}).get(row.name, 0)
     url = sessions_page(user, state="open", q=row.name) if row.name and number else ""
     shown = "" if sessions is None else f"{number:,}"
-    return replace(row, name=row.name or NO_NAME, sessions=shown, sessions_url=url or "")
+    return replace(row, name=row.name or UNNAMED_CLIENT, sessions=shown, sessions_url=url or "")
 
 
 def spike_reason(user: Any, now: datetime) -> Reason | None:

@@ -33,7 +33,7 @@ from mcp_app.interface.links import (
     named_tool_page,
     sessions_page,
 )
-from mcp_app.interface.text import marked, visible
+from mcp_app.interface.text import UNNAMED_CLIENT, marked, visible
 from mcp_app.message_log import traffic
 from mcp_app.message_log.counts.figures import TOOL, Named, named
 from mcp_app.message_log.counts.limited_figures import called_by, called_over_time
@@ -242,7 +242,8 @@ def _shown(user: Any, view: View, period: Period, found: Named) -> dict[str, Lab
         for name in names:
             limit = {} if view.kind else {view.by: name}
             url = figures_page(user, **query_of(period), **limit) if limit and name else None
-            shown[name] = name or "unnamed client", linked(name or "unnamed client", url), ""
+            label = name or UNNAMED_CLIENT
+            shown[name] = label, linked(label, url), ""
     if OTHER in shown:
         label, note = _others(view.by)
         shown[OTHER] = label, visible(label), note

@@ -21,7 +21,7 @@ from mcp_app.admin.markup import badge
 from mcp_app.admin.timeline import Timeline, timeline
 from mcp_app.admin.traffic.live import LIVE, can_go_live, live_context
 from mcp_app.auth.api_keys import login_name
-from mcp_app.interface.text import json_text, marked, visible, visible_block
+from mcp_app.interface.text import UNNAMED_CLIENT, json_text, marked, visible, visible_block
 from mcp_app.message_log.search.language import KEYS
 from mcp_app.models import Message, Session
 from mcp_app.protocol.messages.methods import every_method
@@ -78,7 +78,7 @@ class SessionAdmin(LongListAdmin[Session]):
     @admin.display(description="client")
     def client(self, session: Session) -> SafeString:
         """Return the name and version that the client sent."""
-        return visible(f"{session.client_name} {session.client_version}".strip() or "unnamed client")
+        return visible(f"{session.client_name} {session.client_version}".strip() or UNNAMED_CLIENT)
 
     who = who_column()
     where = text_column("address", "address", empty="–")
@@ -153,7 +153,7 @@ class SessionAdmin(LongListAdmin[Session]):
         found = timeline(request.GET, session=session.pk) if may_read else None
         context = {
             **self.object_context(
-                request, f"Session of {marked(session.client_name or 'unnamed client')[:60]}", session
+                request, f"Session of {marked(session.client_name or UNNAMED_CLIENT)[:60]}", session
             ),
             "session": session,
             "state": self.state(session),
