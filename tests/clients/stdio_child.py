@@ -86,7 +86,7 @@ class Child:
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.close()
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=10)
 
     def __enter__(self) -> Self:
         return self

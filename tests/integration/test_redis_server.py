@@ -116,7 +116,7 @@ async def test_streams_run_on_fakeredis(tmp_path: Path) -> None:
     reader = streams.reader("s", "a", epoch, 0)
     waiting = asyncio.create_task(reader.next(10))
     await streams.log.append("s", "a", b"1")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         assert [event.data for event in await waiting] == [b"1"]
     assert await streams.log.finish("s", "a", b"end") is not None
     assert [event.kind for event in await reader.next(5)] == ["final"]

@@ -36,7 +36,7 @@ def url() -> Iterator[str]:
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as running:
         try:
-            eventually(lambda: _listens(port), 30, "the server")
+            eventually(lambda: _listens(port), 120, "the server")
             yield f"http://127.0.0.1:{port}/mcp"
         finally:
             running.kill()

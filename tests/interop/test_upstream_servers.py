@@ -47,7 +47,7 @@ def running(command: list[str], port: int, environment: dict[str, str]) -> Itera
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([*command, str(port)], env={**os.environ, **environment}, **quiet) as process:
         try:
-            eventually(lambda: listens(port), 30, "the server")
+            eventually(lambda: listens(port), 120, "the server")
             yield f"http://127.0.0.1:{port}"
         finally:
             process.kill()

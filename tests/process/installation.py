@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.bounds import PATIENCE
+from tests.bounds import SLACK
 from tests.samples.migrated import create_tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
     """Return when the condition holds; fail after ``seconds``."""
-    deadline = time.monotonic() + seconds + PATIENCE
+    deadline = time.monotonic() + seconds + SLACK
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
         time.sleep(0.01)

@@ -169,7 +169,7 @@ def test_frozen_child_is_replaced_and_service_recovers(running: Installation, na
     old = running.pid(name)
     os.kill(old, signal.SIGSTOP)
     # Ten seconds of silence and two for the replacement; the machine may be busy.
-    wait_until(lambda: running.pid(name) not in (0, old), 12.0 + 48.0, f"{name} is replaced")
+    wait_until(lambda: running.pid(name) not in (0, old), 12.0 + 18.0, f"{name} is replaced")
     running.remember()
     wait_until(lambda: opens_a_session(running.port), 90.0, "a session opens again")
     wait_until(lambda: status_of(running.port, "/readyz") == 200, 90.0, "ready again")

@@ -21,7 +21,7 @@ import redis
 
 from mcpsite.redis_server import RedisServer
 from tests import wire
-from tests.bounds import PATIENCE
+from tests.bounds import SLACK
 from tests.clients.raw_http import Mcp, RawClient
 from tests.samples.migrated import kept, migrated, sources
 from tests.servers.live_worker import WorkerProcess
@@ -38,9 +38,9 @@ class LiveServerError(Exception):
     """The server did not start or a command failed; the text has the end of the output."""
 
 
-def eventually(condition: Callable[[], object], seconds: float = 60.0, what: str = "the condition") -> None:
+def eventually(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> None:
     """Return when ``condition()`` is true. Raise AssertionError after ``seconds``."""
-    deadline = time.monotonic() + seconds + PATIENCE
+    deadline = time.monotonic() + seconds + SLACK
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {seconds:g} s")

@@ -76,7 +76,7 @@ async def test_news_between_check_and_wait_are_not_lost(streams: Streams) -> Non
     await streams.log.open("s", "a")
     watch.news = False
     await streams.log.append("s", "a", b"x")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(2):
         assert await watch.wait(60)
         assert await watch.wait(60)
     watch.close()

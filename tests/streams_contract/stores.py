@@ -212,7 +212,7 @@ async def test_answer_given_to_another_process_reaches_waiter(connect: Connect) 
     await here.requests.open("s", "ask-1", 60)
     waiting = asyncio.create_task(here.requests.wait("s", "ask-1", 30))
     assert await there.requests.answer("s", "ask-1", b'{"result":{}}')
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(2):
         assert await waiting == b'{"result":{}}'
     assert await there.requests.wait("s", "ask-1", 30) == b'{"result":{}}'
 
@@ -251,7 +251,7 @@ async def test_waiter_is_notified_if_no_answer_can_arrive(connect: Connect, how:
         await there.requests.drop("s", "r")
     elif how == "end":
         await there.sessions.end("s", 60)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         assert await waiting is None
     assert not await there.requests.answer("s", "r", b"late")
 

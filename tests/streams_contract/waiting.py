@@ -26,7 +26,7 @@ class Clock:
 CLOCK = Clock()
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 5.0) -> None:
     """Return when the condition holds; fail after ``seconds``."""
     async with asyncio.timeout(seconds + SLACK):
         while not await condition():

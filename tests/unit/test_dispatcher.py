@@ -186,7 +186,7 @@ async def test_cancel_of_remote_call_is_broadcast_with_truncated_reason(desk: De
     desk.streams.hub.subscribe("cancel", heard.append)
     await desk.notify("notifications/cancelled", {"requestId": "r", "reason": "w" * 999})
     await desk.notify("$/cancelRequest", {"id": 5})
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while len(heard) < 2:
             await asyncio.sleep(0)
     assert [(each["session"], each["request_id"], len(each["reason"])) for each in heard] == [
@@ -243,7 +243,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
 
 async def heard(desk: Desk, payload: dict[str, Any]) -> None:
     desk.process.catalogue_refresher.on_broadcast(payload)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while desk.process.catalogue_refresher._refreshing:
             await asyncio.sleep(0)
 

@@ -104,7 +104,7 @@ async def test_request_error_has_code_and_data() -> None:
 async def test_cancelled_caller_cancels_call() -> None:
     async with Client() as client:
         call = asyncio.create_task(client.call_tool("wait"))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(5):
             while not client.notifications:
                 await asyncio.sleep(0.01)
         call.cancel()

@@ -55,7 +55,7 @@ class Changing:
     async def until(self, event: str) -> list[str]:
         """Return the events up to ``event``."""
         found: list[str] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while event not in found:
                 found.append(await self.events.get())
         return found
@@ -185,7 +185,7 @@ def test_one_process_listens_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
             first.changes.start()
             await site.until("GET")
             other.changes.start()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(10):
                 while len({*holders}) < 2 or len(holders) < 6:
                     await asyncio.sleep(0.01)
             assert len(site.streams) == 1

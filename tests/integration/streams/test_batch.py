@@ -27,7 +27,7 @@ async def test_replies_match_their_commands_under_concurrency(batch: Batch) -> N
             assert await batch.command("ECHO", value) == value
             assert await batch.many([("ECHO", value), ("INCR", f"n{number}")]) == [value, step + 1]
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await asyncio.gather(*(ask(number) for number in range(20)))
 
 
@@ -115,7 +115,7 @@ async def test_unanswered_command_times_out_and_reconnects(clean_redis: str) -> 
     await batch.start()
     with pytest.raises(StreamsUnavailable):
         await batch.command("BLPOP", "never", 0)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while not batch.is_up:
             await asyncio.sleep(0.01)
     assert await batch.command("ECHO", "again") == b"again"

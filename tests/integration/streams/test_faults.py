@@ -124,7 +124,7 @@ async def test_frozen_redis_blocks_callers_for_a_second_at_most(server: RedisSer
 async def test_streams_start_without_redis_and_connect_later(server: RedisServer) -> None:
     kill(server)
     streams = Streams.connect(server.url)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(3):
         await streams.start()
     await refused_after(streams.log.append("s", "a", b"1"))
     await asyncio.to_thread(server.start)
@@ -187,7 +187,7 @@ async def test_lost_pubsub_connection_reconnects_and_wakes_readers(
     heard.clear()
     assert administer(clean_redis, "CLIENT", "KILL", "TYPE", "pubsub") >= 1
     await streams.log.append("s", "a", b"while it was away")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(3):
         assert [event.data for event in await waiting] == [b"while it was away"]
 
     async def resynchronised() -> bool:

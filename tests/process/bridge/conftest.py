@@ -64,7 +64,7 @@ def server_of(name: str, era: str = "legacy", **more: Any) -> UpstreamServer:
     return UpstreamServer(number, name, url, era=era, seconds=20.0, command=name, **more)
 
 
-async def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.02)

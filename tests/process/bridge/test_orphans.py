@@ -79,7 +79,7 @@ def test_processes_end_with_their_session(running: subprocess.Popen[bytes], how:
             await end(server_of("usual"), Caller("one"))
         else:
             os.kill(pids[0], signal.SIGKILL)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(15):
             while any(map(is_running, pids)):
                 await asyncio.sleep(0.02)
         assert all(map(is_running, kept)), "the processes of another session go on"

@@ -25,4 +25,4 @@ def test_early_client_is_understood_from_its_first_line(alone: Installation) -> 
         assert child.message() == [{"jsonrpc": "2.0", "id": 3, "result": {}}]
         assert child.received == []
         child.send({"jsonrpc": "2.0", "method": "exit"})
-        assert child.process.wait(timeout=60) == 0
+        assert child.process.wait(timeout=10) == 0

@@ -155,7 +155,7 @@ def test_subscriptions_share_channel_and_end_with_answers(live: LiveServer, way:
             assert cancel["method"] == "notifications/cancelled"
             assert answer["result"]["resultType"] == "complete"
             assert answer["result"]["_meta"][SUBSCRIPTION_ID] == request_id
-        assert child.process.wait(timeout=60) == 0
+        assert child.process.wait(timeout=10) == 0
 
 
 @pytest.mark.requirement("CAN-06", "SUB-13")

@@ -129,7 +129,7 @@ def test_process_exits_quickly_during_call(alone: Installation, way: str) -> Non
         else:
             assert child.process.stdin is not None
             child.process.stdin.close()
-        assert child.process.wait(timeout=60) == 0
+        assert child.process.wait(timeout=5) == 0
 
 
 @pytest.mark.requirement("ELI-01")
@@ -181,7 +181,7 @@ def test_change_of_another_process_is_announced_and_operator_ends_session(
             "[end_session_now(session_id=row.pk) for row in rows]"
         )
         assert child.message() is None
-        assert child.process.wait(timeout=60) == 0, child.errors
+        assert child.process.wait(timeout=10) == 0, child.errors
 
 
 @pytest.mark.requirement("AUTH-16")

@@ -45,7 +45,7 @@ async def watching(feed: Feed, session: str = "") -> Viewer:
 
 
 async def frame(viewer: Viewer) -> dict[str, Any]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         found: dict[str, Any] = orjson.loads(await viewer.next_frame())
     viewer.drawn(found["frame"])
     return found

@@ -23,7 +23,7 @@ def watching(search: Search = EVERYTHING, session: str = "") -> Viewer:
 
 
 async def frame(viewer: Viewer) -> dict[str, Any]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         found: dict[str, Any] = orjson.loads(await viewer.next_frame())
     viewer.drawn(found["frame"])
     return found
@@ -77,7 +77,7 @@ async def test_viewer_sends_no_frame_until_page_acknowledges_drawing() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     viewer.drawn(1)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         assert orjson.loads(await waiting)["rows"][0]["id"] == "held"
 
 

@@ -38,7 +38,7 @@ def _ask() -> object:
 async def test_function_that_raises_stop_iteration_fails() -> None:
     """Such an exception cannot be set on a future, so the caller waited for ever."""
     for ask in (aquery, aquery_soon):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             with pytest.raises(RuntimeError, match="StopIteration"):
                 await ask(next, iter(()))
 

@@ -111,7 +111,7 @@ class Stage:
 
     async def said(self, call: RunningCall, grace: float = 3600.0) -> list[dict[str, Any]]:
         """Return every message to the client of a call, the answer last."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             if await call.reply.settled(grace):
                 return [orjson.loads(body) for body in call.reply.answers]
             reply = call.reply
@@ -130,7 +130,7 @@ class Stage:
         reader = self.streams.reader(self.session.id, call.reply.stream, call.reply.epoch, 0)
         asked: list[dict[str, Any]] = []
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(5):
                 while len(asked) <= number:
                     messages = [orjson.loads(event.data) for event in await reader.next(1)]
                     asked += [message for message in messages if "id" in message and "method" in message]

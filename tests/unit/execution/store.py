@@ -76,7 +76,7 @@ async def events_of(streams: Streams, session: str, stream: str, epoch: int) -> 
     reader = streams.reader(session, stream, epoch, 0)
     found: list[Event] = []
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(5):
             while not reader.finished:
                 found += await reader.next(1)
     finally:

@@ -112,7 +112,7 @@ class CoreDesk(Desk):
         if answer.get("result", {}).get("isError"):
             outcome = "tool_error"
         reply.answer(orjson.dumps({"jsonrpc": "2.0", "id": call.request_id, **answer}), outcome)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             return await reply.done()
 
     async def end(self, task_id: str, **result: Any) -> bool:

@@ -70,14 +70,14 @@ class Desk:
     async def request(self, method: str, params: dict[str, Any] | None = None, request_id: Any = 1) -> Any:
         """Return the answer to one request."""
         message = jsonrpc.Request(request_id, method, params or {})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             outcome = await self.process.dispatcher.request(self.asked(), message, b"{}")
             self.status = outcome.status if isinstance(outcome, Answered) else 200
             return (await self._messages(outcome))[-1]
 
     async def batch(self, *members: Any) -> list[Any]:
         """Return the messages that answer a batch."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             outcome = await self.process.dispatcher.batch(self.asked(), list(members))
             return await self._messages(outcome)
 

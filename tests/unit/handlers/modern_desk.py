@@ -43,7 +43,7 @@ class ModernDesk(Desk):
         declared = DECLARED if capabilities is None else capabilities
         self.exchange = Exchange(envelope_of(declared), principal.key, self.process.views.server)
         request = jsonrpc.Request(1, method, params)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             self.reply: ExchangeReply = await self.process.dispatcher.exchange(
                 self.asked(self.exchange, principal), request, b"{}"
             )

@@ -58,7 +58,7 @@ async def test_running_call_keeps_snapshot_and_later_request_gets_new_one(desk: 
 
     offer(tools=[tool_entry(reading)], resources=[resource_entry(notes, WITHDRAWN)])
     running = asyncio.create_task(desk.request("tools/call", {"name": "reading"}))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         await begun.wait()
     put_in_use(2, "other")
     later = await desk.request("resources/read", {"uri": WITHDRAWN}, 2)

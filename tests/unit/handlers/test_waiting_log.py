@@ -133,7 +133,7 @@ async def test_waiting_calls_are_examined_repeatedly(
     monkeypatch.setattr(waiting_log, "WAIT_SECONDS", 0)
     for number in (1, 2):
         await legacy(desk, "plain")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while len(marks(desk)) < number:
                 await asyncio.sleep(0)
         assert len(marks(desk)) == number

@@ -296,7 +296,7 @@ async def test_started_log_flushes_periodically(log: MessageLog, streams: Stream
     log.before_flush.append(lambda: noted.append(1))
     log.start()
     exchange(log)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while not await streams.messages.depth():
             await asyncio.sleep(0.01)
     await log.close()

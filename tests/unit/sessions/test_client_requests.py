@@ -46,7 +46,7 @@ class Asked:
             self.lose = lost
 
     async def id(self) -> str:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(5):
             while not self.sent:
                 await asyncio.sleep(0)
         found: str = self.sent[0]["id"]

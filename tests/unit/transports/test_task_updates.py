@@ -58,7 +58,7 @@ class Listener:
 
     async def told(self) -> list[dict[str, Any]]:
         """Return the next notifications."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(5):
             await self.woken.wait()
         self.woken.clear()
         messages = [orjson.loads(message) for message in self.all.take(self.subscription)]

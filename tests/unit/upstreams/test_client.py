@@ -118,7 +118,7 @@ async def test_modern_server_has_one_handshake_and_no_sessions(upstream: Upstrea
 @pytest.mark.requirement("INT-63")
 async def test_cancelled_call_stops_at_the_server(upstream: Upstream) -> None:
     task = asyncio.create_task(call(upstream.settings(), "wait"))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await upstream.waiting.wait()
         task.cancel()
         await upstream.stopped.wait()

@@ -43,7 +43,7 @@ def offer(revision: int, upstream: Upstream) -> None:
 
 async def opened(upstream: Upstream) -> None:
     """Wait until the stream of the server is open."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while not upstream.server.endpoint.connections.open:
             await asyncio.sleep(0.01)
 
@@ -67,7 +67,7 @@ async def test_changes_outside_of_calls_are_reported(
     offer(6, upstream)
     upstream.server.endpoint.connections.announce_catalogue()
     found = set[str]()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while not found.issuperset((NOTES, "notifications/tools/list_changed")):
             notice = await notices.get()
             found.add(notice.params.get("uri", notice.method))
@@ -85,7 +85,7 @@ async def test_subscriptions_follow_the_wanted_resources(
     listener = Listener(upstream.settings(), notices.put)
     for number, uris in enumerate((["notes://more", "notes://gone"], [NOTES]), 1):
         task = asyncio.create_task(listener.run(uris))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while [method for method, _ in upstream.requests].count("GET") < number:
                 await asyncio.sleep(0.01)
         await stopped(task)

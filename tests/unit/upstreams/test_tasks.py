@@ -174,7 +174,7 @@ async def cancelled_between_runs(call: TaskCall, server: TaskServer) -> None:
 
 async def cancelled_at(method: str, work: Any, server: TaskServer) -> None:
     task = asyncio.create_task(work)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while method not in server.methods:
             await asyncio.sleep(0.01)
     task.cancel()

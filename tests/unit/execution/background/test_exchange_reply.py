@@ -49,7 +49,7 @@ async def reply_to(streams: Streams, *found: Any) -> ExchangeReply:
 
 
 async def answered(reply: ExchangeReply) -> Any:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while not reply.answered:
             await reply.changed(1)
     reply.close()

@@ -28,7 +28,7 @@ async def test_published_answers_are_marked_in_batches(monkeypatch: pytest.Monke
     noted = Published()
     for number in range(3):
         noted.add((await sync_to_async(finished)(number)).id)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while await Call.objects.filter(published=True).acount() < 3:
             await asyncio.sleep(0.01)
     assert {call.published async for call in Call.objects.all()} == {True}

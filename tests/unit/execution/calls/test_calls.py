@@ -129,7 +129,7 @@ async def test_shutdown_stops_remaining_calls_with_error(stage: Stage) -> None:
 
 
 async def test_shutdown_of_idle_process_is_immediate(stage: Stage) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         await stage.calls.close(3600)
     assert stage.calls.running == 0
 

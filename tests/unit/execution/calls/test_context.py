@@ -49,7 +49,7 @@ async def outcome(stage: Stage, ask: Ask, reply: dict[str, Any] | None) -> Any:
         await stage.answer(call, reply)
     else:
         await stage.said(call)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while not call.outcome:
             await asyncio.sleep(0)
     return found[0]

@@ -106,7 +106,7 @@ async def test_work_cancelled_in_queue_never_runs(threads: Threads) -> None:
 async def test_waiting_thread_lends_its_slot(threads: Threads) -> None:
     asking = Asking()
     tasks = [asyncio.create_task(threads.run(asking, number)) for number in range(2)]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         assert await threads.run(lambda: "meanwhile") == "meanwhile"
     await until(lambda: len(asking.away) == 2)
     asking.answer.set()
@@ -197,7 +197,7 @@ async def test_end_of_abandoned_work_can_be_awaited(threads: Threads) -> None:
     await work.end(0.01)
     assert work.running()
     busy.end.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         await work.end()
     assert work.done()
     assert not work.running()

@@ -36,7 +36,7 @@ class MemoryPipes(Pipes):
 
     async def answer(self, message: Any) -> Any:
         self._chunks.put_nowait(orjson.dumps(message) + b"\n")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             return await self.written.get()
 
 
@@ -68,7 +68,7 @@ async def test_stdio_client_is_served_by_the_server_of_the_given_path(
     for poke in process.catalogue_refresher.on_change:
         poke()
     if named:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             await running
     else:
         assert (await pipes.answer(request("ping", request_id=3)))["id"] == 3

@@ -64,7 +64,7 @@ class Exchange:
 
     async def done(self) -> Exchange:
         """Wait for the end of the response."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             await self.task
         return self
 
@@ -99,7 +99,7 @@ class Exchange:
 
     async def until(self, text: bytes) -> None:
         """Wait until the response contains ``text``."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while text not in self.body:
                 self.progress.clear()
                 await self.progress.wait()

@@ -189,7 +189,7 @@ async def test_busy_stream_rechecks_its_reader(streams: Streams) -> None:
 
     # The class has slots, so its object is replaced by a recording one.
     server.process.authenticator = Noting(noting)  # type: ignore[assignment]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while len(checked) < 3:
             await tell(streams, headers)
             await asyncio.sleep(0.002)

@@ -126,7 +126,7 @@ async def test_client_disconnect_cancels_call(name: str, server: Server, desk: D
     await desk.begun.wait()
     sent = len(exchange.body) if exchange.sent else 0
     await gone(exchange)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(2):
         await desk.cancelled.wait()
     assert b'"result"' not in exchange.body[sent:]
     assert not server.endpoint.connections.open
@@ -140,7 +140,7 @@ async def test_stalled_client_cancels_call(streams: Streams, desk: Desk) -> None
     exchange = slow(server, **TOKEN)
     exchange.stalled = asyncio.Event()
     await exchange.done()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(2):
         await desk.cancelled.wait()
 
 
@@ -167,7 +167,7 @@ async def test_shutdown_answers_unfinished_calls(
         assert answer["id"] == "s"
         assert answer["error"]["code"] == -32603
         assert "stopping" in answer["error"]["message"]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(2):
         await desk.cancelled.wait()
 
 
@@ -199,7 +199,7 @@ async def test_stream_above_limit_is_refused_with_request_id(streams: Streams, d
     desk.begun.clear()
     second = await slow(server, "silent").done()
     assert (second.status, second.json["id"]) == (429, "s")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(2):
         await desk.cancelled.wait()
     desk.go_on.set()
     assert (await first.done()).status == 200
@@ -243,7 +243,7 @@ async def test_revoked_credential_ends_stream_and_call(streams: Streams, desk: D
     doorman.error = Unauthorized()
     await stream.done()
     assert not stream.is_complete
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(2):
         await desk.cancelled.wait()
 
 

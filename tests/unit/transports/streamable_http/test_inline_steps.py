@@ -50,7 +50,7 @@ async def test_waiting_work_is_continued_by_its_task(waiting: Any) -> None:
     seen: list[Any] = []
 
     async def work() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             seen.append(asyncio.current_task())
             await first.wait()
             seen.append(asyncio.current_task())

@@ -169,7 +169,7 @@ async def test_concurrent_changes_become_one_notification(server: Server) -> Non
 async def test_change_before_acknowledgement_is_delivered(server: Server) -> None:
     stream = listen(server, TOOLS)
     stream.stalled = asyncio.Event()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while nothing_is_left(server):
             await asyncio.sleep(0)
     assert not stream.sent
@@ -263,7 +263,7 @@ async def test_news_at_end_of_rest_interval_are_not_lost(streams: Streams) -> No
             for each in server.endpoint._modern._subscriptions._listening
             if each.request_id == opened.index(stream)
         ]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(10):
             while subscription._heard["tools"] != 1005:
                 await asyncio.sleep(0)
         await leave(stream)
@@ -308,7 +308,7 @@ async def test_authentication_outage_keeps_stream_and_later_permissions_apply(
         return replace(LOCAL, permissions=frozenset({"app.secret"}))
 
     monkeypatch.setattr(quick_looks.process, "authenticator", Asked(away))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while "app.secret" not in subscription.principal.permissions:
             await asyncio.sleep(0)
     offer(resource("a://1", "app.secret"))

@@ -170,7 +170,7 @@ async def test_legacy_cancel_notification_does_not_cancel_modern_request(server:
     desk = Desk()
     asked.offer(desk)
     waiting = modern(server, "tools/call", {"name": "silent"}, request_id=7)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         await desk.begun.wait()
     assert (await told("$/cancelRequest", id=7).to(server)).status == 202
     assert not desk.cancelled.is_set()

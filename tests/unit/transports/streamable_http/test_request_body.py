@@ -152,7 +152,7 @@ async def test_sweep_stops_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_body, "SWEEP_SECONDS", 0.0)
     reader = BodyReader(LIMIT, 3600.0)
     await reader.read(Sender([b"x"]), None)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(5):
         while reader._sweep is not None:
             await asyncio.sleep(0)
     await reader.read(Sender([b"y"]), None)
