@@ -151,6 +151,7 @@ def dashboard(request: HttpRequest) -> Dashboard:
 def _show_traffic(shown: Dashboard, user: Any, found: Traffic) -> None:
     total = found.total
     calls = f"{total.all:,} {'call' if total.all == 1 else 'calls'}"
+    errors = f"{total.failed:,} failed · {total.refused:,} refused"
     title, rate = "Calls per minute", total.all / found.minutes
     url = _messages(found, outcome=ANSWERED)
     if found.period.until is None:
@@ -160,8 +161,8 @@ def _show_traffic(shown: Dashboard, user: Any, found: Traffic) -> None:
         calls = f"{total.all:,} in the {found.period.title.lower()}"
     shown.tiles += [
         Tile(title, number_text(rate), calls, url=url),
-        Tile("Error rate", share_text(total.error_rate), f"{total.failed:,} failed",
-             "bad" if total.failed else "", _messages(found, outcome=FAILED)),
+        Tile("Error rate", share_text(total.error_rate), errors, "bad" if total.failed else "",
+             _messages(found, outcome=FAILED)),
         Tile("p50 duration", percentile_text(total.p50), f"p95 {percentile_text(total.p95)}",
              url=shown.figures_url),
     ]  # fmt: skip

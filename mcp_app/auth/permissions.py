@@ -5,15 +5,15 @@ The statement must be fast, because credentials in use are checked every few sec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 from django.contrib.auth import get_backends, get_permission_codename, get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission, PermissionsMixin
 from django.core.exceptions import PermissionDenied
 from django.db import connections, router
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from mcp_app.auth.principal import EVERYTHING
 
@@ -75,6 +75,38 @@ def rows_of(permission: str) -> QuerySet[Permission]:
     """Return the queryset of a permission's row. It is empty if the permission does not exist."""
     label, _, codename = permission.partition(".")
     return Permission.objects.filter(content_type__app_label=label, codename=codename)
+
+
+def names_of(permissions: Collection[str]) -> dict[str, str]:
+    """Map those permissions that exist to their readable names, in one query."""
+    return {
+        f"{label}.{codename}": name
+        for label, codename, name in _named(permissions).values_list(*_NAME, "name")
+    }
+
+
+def own_holders(permissions: Collection[str]) -> dict[str, int] | None:
+    """Map permissions to the number of active users who have them other than by a group, in one query.
+
+    Superusers are not counted. Returns None if rows alone do not decide, because the number is unknown then.
+    """
+    if not _are_rows(get_user_model()):
+        return None
+    who = Q(user__is_active=True, user__is_superuser=False)
+    found = _named(permissions).annotate(holders=Count("user", filter=who))
+    return {f"{label}.{codename}": number for label, codename, number in found.values_list(*_NAME, "holders")}
+
+
+_NAME: Final = ("content_type__app_label", "codename")
+
+
+def _named(permissions: Collection[str]) -> QuerySet[Permission]:
+    """Return the queryset of the rows of permissions."""
+    query = Q(pk__in=[])
+    for permission in permissions:
+        label, _, codename = permission.partition(".")
+        query |= Q(content_type__app_label=label, codename=codename)
+    return Permission.objects.filter(query).order_by()
 
 
 def _are_rows(model: type) -> bool:

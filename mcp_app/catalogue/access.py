@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.db.models import Q
 
 from mcp_app.auth.membership import group_names, group_of, number_of_group
-from mcp_app.auth.permissions import may_view_people, permissions_of
+from mcp_app.auth.permissions import may_view_people, names_of, own_holders, permissions_of
 from mcp_app.auth.principal import OWN_PERMISSIONS, below
 from mcp_app.catalogue.sources.lookup import related, rows_of, source_of
 from mcp_app.interface.text import marked
@@ -104,12 +104,33 @@ def holder_of_group(group: Group) -> Holder:
 
 def holders_in_words(permission: str) -> str:
     """Return a phrase that describes the callers with a permission, or ``EVERYONE`` for ""."""
-    if not permission:
-        return EVERYONE
-    group = group_of(permission)
-    if group is not None:
-        return f"members of {marked(group.name)}"
-    return f"users with the permission {marked(permission)}"
+    return all_holders_in_words([permission])[permission]
+
+
+def all_holders_in_words(permissions: Collection[str]) -> dict[str, str]:
+    """Map each permission to a phrase that describes its holders.
+
+    The phrase names the groups that grant the permission and counts its other holders. It mentions
+    superusers, who have every permission, only where no other user has it.
+    """
+    asked = {permission for permission in permissions if permission}
+    givers, names, own = givers_of(asked), names_of(asked), own_holders(asked)
+    words = {permission: EVERYONE for permission in permissions if not permission}
+    for permission in asked:
+        groups = [giver.name for giver in givers.get(permission, ())]
+        if (group := group_of(permission)) is not None:
+            others = [name for name in groups if name != group.name]
+            words[permission] = f"members of {marked(' or '.join([group.name, *others]))}"
+            continue
+        held = [f"members of {marked(' or '.join(groups))}"] if groups else []
+        if number := own.get(permission, 0) if own is not None else 0:
+            held.append("1 user" if number == 1 else f"{number:,} users")
+        what = f"the permission “{marked(names.get(permission, permission))}”"
+        if held or own is None:
+            words[permission] = f"users with {what}" + (f" ({', '.join(held)})" if held else "")
+        else:
+            words[permission] = f"only superusers (no group or user has {what})"
+    return words
 
 
 def decisions(

@@ -27,7 +27,6 @@ from mcp_app.catalogue.access import (
     Holder,
     givers_of,
     holders_in_words,
-    named_after,
     obstacle_of,
     permission_of,
     verdict,
@@ -81,14 +80,12 @@ class CallersPages(ModelAdmin[Any]):
         page = Paginator(people_named(asked), PEOPLE_PER_PAGE).get_page(request.GET.get("p"))
         permission = permission_of(entry)
         givers = givers_of([permission])[permission]
-        named = named_after(permission, givers)
         context = {
             **self.object_context(request, f"Who can use {marked(getattr(entry, self.key_field))}", entry),
             "entry_url": self.page_url("change", entry),
             "entry_name": marked(getattr(entry, self.key_field)),
             "rule": rule_of(entry),
             "obstacle": obstacle_of(entry),
-            "groups": [marked(giver.name) for giver in givers if giver is not named],
             "asked": asked,
             "page": page,
             "callers": _callers([*page], entry, self.kind, givers),

@@ -9,15 +9,14 @@ from django.contrib import admin
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.columns import time_column
-from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.switch import SwitchUndo, switch_button
 from mcp_app.admin.markup import badge, relative
-from mcp_app.catalogue.access import EVERYONE, permission_of
+from mcp_app.catalogue.access import EVERYONE, all_holders_in_words, permission_of
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.precedence import overlaid
 from mcp_app.database import clock
@@ -43,8 +42,9 @@ class EntryList(SwitchUndo):
             "shown_title",
             self._switch_column(request),
             *counted,
-            "updated",
             "shown_permission",
+            "updated",
+            *(("bench",) if self.has_try_permission(request) else ()),  # type: ignore[attr-defined]
         )
 
     def _counts(self, request: HttpRequest) -> bool:
@@ -57,13 +57,16 @@ class EntryList(SwitchUndo):
         return entries
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Attach the use of tools, and find the facts that are equal in all rows."""
+        """Attach the use of tools and their callers, and find the facts that are equal in all rows."""
         changelist: Any = super().get_changelist_instance(request)
         entries = list(changelist.result_list)
         if self._counts(request):
             used = usage_of([entry.name for entry in entries], clock.utcnow())
             for entry in changelist.result_list:
                 vars(entry)["usage"] = used.get(entry.name)
+        words = all_holders_in_words({permission_of(entry) for entry in entries})
+        for entry in entries:
+            vars(entry)["who"] = words[permission_of(entry)]
         changelist.same = _same(entries)
         return changelist
 
@@ -104,14 +107,13 @@ class EntryList(SwitchUndo):
         asked = urlencode({"tool": entry.name, "range": "week"})
         return _number(used.calls, f"{reverse('admin:mcp_app_message_figures')}?{asked}")
 
-    @admin.display(description="failed (7 days)")
+    @admin.display(description="errors (7 days)")
     def errors(self, entry: Entry) -> SafeString:
-        """Return the number of failed calls in the last week as a link to their messages."""
+        """Return the numbers of failed and of refused calls in the last week as links to their messages."""
         used = _usage(entry)
-        if used is None or not used.errors:
-            return _none()
-        asked = urlencode({"q": "status:failed since:7d", "target": entry.name})
-        return _number(used.errors, f"{reverse('admin:mcp_app_message_changelist')}?{asked}")
+        counts = [] if used is None else [("failed", used.failed), ("refused", used.refused)]
+        shown = [_outcome(entry, word, number) for word, number in counts if number]
+        return format_html_join(" · ", "{}", ((each,) for each in shown)) if shown else _none()
 
     @admin.display(description="last call")
     def last_call(self, entry: Entry) -> SafeString:
@@ -136,7 +138,13 @@ class EntryList(SwitchUndo):
         """Return a phrase that describes who may use the entry."""
         if not permission_of(entry):
             return format_html('<span class="mcp-dim">{}</span>', EVERYONE)
-        return visible(rule_of(entry))
+        return visible(vars(entry)["who"])
+
+    @admin.display(description="try")
+    def bench(self, entry: Entry) -> SafeString:
+        """Return a link to the test bench of the entry."""
+        words = '<a class="mcp-link" href="{}">Try…<span class="mcp-hidden"> {}</span></a>'
+        return format_html(words, self.page_url("try", entry), visible(getattr(entry, self.key_field)))
 
     updated = time_column("updated", "updated_at")
 
@@ -166,6 +174,12 @@ def _usage(entry: Entry) -> Usage | None:
 
 def _number(number: int, address: str) -> SafeString:
     return format_html('<a class="mcp-link" href="{}">{}</a>', address, f"{number:,}")
+
+
+def _outcome(entry: Entry, word: str, number: int) -> SafeString:
+    asked = urlencode({"q": f"status:{word} since:7d", "target": entry.name})
+    address = f"{reverse('admin:mcp_app_message_changelist')}?{asked}"
+    return format_html('<a class="mcp-link" href="{}">{} {}</a>', address, f"{number:,}", word)
 
 
 def _none() -> SafeString:

@@ -1,4 +1,4 @@
-"""Calls, errors and the last call of each tool in the last week, for the list of tools."""
+"""Calls, failed and refused calls, and the last call of each tool in the last week, for the list of tools."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mcp_app.message_log.pages import ERRORS
 from mcp_app.message_log.rollup_cells import MINUTE
 from mcp_app.message_log.rollups import HOUR
 from mcp_app.message_log.traffic import by_index, calls_of
+from mcp_app.models import Message
 
 WEEK: Final = timedelta(days=7)
 # Calls within this time are known by the minute, and earlier calls by the hour.
@@ -23,7 +24,8 @@ class Usage(NamedTuple):
     """The use of a tool. ``last`` is the start of the minute or hour of the last call."""
 
     calls: int
-    errors: int
+    failed: int
+    refused: int
     last: datetime
 
 
@@ -33,7 +35,8 @@ def usage_of(tools: Collection[str], now: datetime) -> dict[str, Usage]:
     rows = calls_of(hours | minutes).filter(tool__in=tools, at__lte=now).order_by().values_list("tool")
     numbers = {
         "calls": Coalesce(Sum("count", filter=hours), 0),
-        "errors": Coalesce(Sum("count", filter=hours & Q(outcome__in=ERRORS)), 0),
+        "failed": Coalesce(Sum("count", filter=hours & Q(outcome__in=ERRORS)), 0),
+        "refused": Coalesce(Sum("count", filter=hours & Q(outcome=Message.Outcome.REFUSED)), 0),
         "last": Max("at"),
     }
     with by_index():

@@ -141,7 +141,7 @@ def test_callers_page_lists_users_with_reasons(root: Client, seeded: Seed) -> No
     services.set_enabled(entries=[seeded.echo], enabled=False, actor=None)
     assert set(_callers(root, seeded.echo).values()) == {(False, "it is disabled")}
     text = root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
-    assert ">No client can use it: it is disabled. Otherwise, members of Authors can use it" in text
+    assert ">No client can use it: it is disabled. Otherwise, members of Authors or Guests can use it" in text
 
 
 def test_preset_inherits_the_callers_of_its_tool(root: Client, seeded: Seed) -> None:
@@ -253,7 +253,7 @@ def test_form_marks_limits_and_permission_from_code(
     assert said["permission"].endswith("from code In use: auth.view_user.")
     assert f"{CHANGED} Clear the field to use slow from code." in said["queue"]
     assert "cannot be switched off here" in _beside(root, seeded.echo, "needs_approval")
-    assert "code" not in _beside(root, seeded.echo, "calls_per_minute")
+    assert "from code" not in _beside(root, seeded.echo, "calls_per_minute")
 
 
 def test_draft_form_marks_overridden_fields(root: Client, seeded: Seed) -> None:

@@ -334,7 +334,10 @@ def test_tool_page_names_clients_that_refuse_the_schema(root: Client, seeded: Se
 def test_tool_page_shows_who_may_call_it(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
     def shown() -> str:
         text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
-        found = re.search(r">\s*(users with .*?</bdi>|everyone: [^<]*|everyone, [^<]*?)\s*<", text)
+        found = re.search(
+            r">\s*(only superusers .*?</bdi>|only superusers [^<]*|everyone: [^<]*|everyone, [^<]*?)\s*<",
+            text,
+        )
         return re.sub("<.*?>", "", found[1]) if found else ""
 
     class Echo(ViewSet):
@@ -349,7 +352,7 @@ def test_tool_page_shows_who_may_call_it(root: Client, seeded: Seed, monkeypatch
         expose.viewset(Echo, actions=["list"])
         assert shown().startswith("everyone: neither")
         Tool.objects.filter(pk=seeded.echo.pk).update(permission="auth.view_user")
-        assert shown() == "users with the permission auth.view_user"
+        assert shown() == "only superusers (no group or user has the permission “Can view user”)"
 
 
 def test_drift_is_shown_as_a_diff_and_accepted(root: Client, seeded: Seed) -> None:

@@ -118,7 +118,10 @@ def test_dashboard_figures_match_the_log(
     assert tile(found, "Calls in the last minute").note == f"200 in the {PERIODS[period].title.lower()}"
     # The calls of the last minute, not the average of the period.
     assert tile(found, "Calls in the last minute").value == "0"
-    assert (tile(found, "Error rate").value, tile(found, "Error rate").note) == ("15 %", "30 failed")
+    assert (tile(found, "Error rate").value, tile(found, "Error rate").note) == (
+        "15 %",
+        "30 failed · 10 refused",
+    )
     assert [(tool.name, tool.calls, tool.errors) for tool in found.tools] == [
         ("echo", 150, "0 %"),
         ("slow", 50, "60 %"),
@@ -527,7 +530,7 @@ def test_figures_match_the_log_behind_their_links(root: Client, empty: Seed) -> 
     def listed(url: str) -> int:
         return len(root.get(url).context["timeline"].rows)
 
-    assert tile(found, "Error rate").note == "11 failed"
+    assert tile(found, "Error rate").note == "11 failed · 7 refused"
     assert listed(tile(found, "Error rate").url) == 11
     assert tile(found, "Calls in the last minute").note == "24 in the last hour"
     assert listed(tile(found, "Calls in the last minute").url) == 2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -30,7 +31,7 @@ COLUMNS = ("calls", "errors", "last_call")
 
 @pytest.fixture
 def called(seeded: Seed) -> Seed:
-    """Log four calls of ``echo``, two of which failed, and one call of ``slow`` two weeks ago."""
+    """Log five calls of ``echo``, two failed and one refused, and one call of ``slow`` two weeks ago."""
     for model in (Rollup, Message, LogCursor):
         model.objects.all().delete()
     now = time.time()
@@ -41,6 +42,7 @@ def called(seeded: Seed) -> Seed:
         line("4", outcome="error", at=now - 60),
         line("5", target="slow", at=now - 14 * DAY),
         line("6", method="ping", target=""),
+        line("7", outcome="refused", at=now - 60),
     ]
     queue: Any = ListQueue(batch(*lines))
     drain_once(queue)
@@ -54,7 +56,7 @@ def test_usage_counts_the_last_week_and_dates_the_last_call(called: Seed) -> Non
     selects = [each["sql"] for each in captured if each["sql"].startswith("SELECT")]
     assert len(selects) == 1
     assert list(found) == ["echo"]
-    assert found["echo"][:2] == (4, 2)
+    assert found["echo"][:3] == (5, 2, 1)
     assert timedelta() <= now - found["echo"].last < timedelta(minutes=3)
 
 
@@ -72,7 +74,36 @@ def test_tool_list_shows_usage_in_one_further_query(root: Client, called: Seed) 
     assert queries() == 1
     text = root.get(f"{address}?q=echo").content.decode()
     assert "tool=echo&amp;range=week" in text
-    assert "status%3Afailed+since%3A7d&amp;target=echo" in text
+    assert re.search(r'status%3Afailed\+since%3A7d&amp;target=echo">2 failed</a> · <a ', text)
+    assert re.search(r'status%3Arefused\+since%3A7d&amp;target=echo">1 refused</a>', text)
+
+
+def test_tool_list_leads_to_the_bench_of_those_who_may_use_it(client_of: ClientOf, seeded: Seed) -> None:
+    link = f'href="{page("tool", "try", seeded.echo.pk)}">Try…'
+    assert link in client_of("root").get(page("tool", "changelist")).content.decode()
+    seeded.viewer.user_permissions.remove(*Permission.objects.filter(codename="try_entries"))
+    assert link not in client_of("viewer").get(page("tool", "changelist")).content.decode()
+
+
+def test_list_says_who_can_use_an_entry(root: Client, seeded: Seed) -> None:
+    def shown() -> str:
+        text = root.get(page("tool", "changelist"), {"q": "echo"}).content.decode()
+        (cell, *_) = re.findall(
+            r'<td class="[^"]*field-shown_permission[^"]*"[^>]*>(.*?)</td>', text, re.DOTALL
+        )
+        return re.sub("<.*?>", "", cell).strip()
+
+    Tool.objects.filter(pk=seeded.echo.pk).update(permission="auth.view_group")
+    asked = Permission.objects.get(content_type__app_label="auth", codename="view_group")
+    asked.user_set.clear()
+    asked.group_set.clear()
+    assert shown() == "only superusers (no group or user has the permission “Can view group”)"
+    seeded.outsider.user_permissions.add(asked)
+    Group.objects.create(name="Editors").permissions.add(asked)
+    held = "users with the permission “Can view group” (members of Editors, 1 user)"
+    assert shown() == held
+    Tool.objects.filter(pk=seeded.echo.pk).update(permission="auth.no_such_permission")
+    assert shown() == "only superusers (no group or user has the permission “auth.no_such_permission”)"
 
 
 def test_usage_needs_the_permission_to_view_messages(client_of: ClientOf, called: Seed) -> None:

@@ -113,7 +113,7 @@ def test_group_page_shows_the_tools_offered_to_members(root: Client, seeded: See
     offer = root.get(_address(support)).context["offer"]
     assert {(each.name, each.permission) for each in offer.restricted} == {
         ("echo", "members of Support"),
-        (seeded.preset.name, "users with the permission auth.view_group"),
+        (seeded.preset.name, "users with the permission “Can view group” (members of Support)"),
     }
     assert root.get(_address(others)).context["offer"].restricted == []
 
