@@ -51,14 +51,21 @@ def connection_at(url: str, key: str = "") -> ServerConnection:
 def connection_for(request: HttpRequest, key: str = "", path: str = ENDPOINT) -> ServerConnection:
     """Return the data to connect to the server at ``path``.
 
+    See ``address_for`` about the address and the exceptions.
+    """
+    return connection_at(address_for(request, path), key)
+
+
+def address_for(request: HttpRequest, path: str = ENDPOINT) -> str:
+    """Return the address of the server at ``path`` that is shown to the user of ``request``.
+
     Without PUBLIC_URL, the address has the host to which the client sent ``request``. Raises DisallowedHost
     (the response is 400) if that Host header is invalid, and ImproperlyConfigured for an invalid PUBLIC_URL.
     """
-    url = public_url(path)
-    if url:
-        return connection_at(url, key)
+    if url := public_url(path):
+        return url
     # get_host checks the host against ALLOWED_HOSTS, but accepts any digits as the port.
     url = f"{request.scheme}://{request.get_host()}{path}"
     if not is_address(url):
         raise DisallowedHost("The Host field makes no address.")
-    return connection_at(url, key)
+    return url

@@ -15,19 +15,20 @@ from mcp_app.admin.base import Select
 from mcp_app.admin.entries.entry_drafts import draft_as_seen
 from mcp_app.admin.widgets import JsonField
 from mcp_app.catalogue.changes.services import ChangedMeanwhile
-from mcp_app.catalogue.snapshots.toolsets import LISTS
+from mcp_app.catalogue.snapshots.toolsets import LISTS, path_of
 from mcp_app.catalogue.toolsets.checks import RULE
 from mcp_app.catalogue.toolsets.contents import Member, choices, matching_rules
 from mcp_app.catalogue.toolsets.drafts import drafted, save_toolset_draft
 from mcp_app.catalogue.toolsets.groups import memberships_of, names_of
 from mcp_app.catalogue.toolsets.services import save_toolset
+from mcp_app.connect.address import address_for
 from mcp_app.interface.text import marked
 from mcp_app.models import Draft, Toolset
 
 _TEXT: Final = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
 # The tabs in the order of the form: key, title and fields.
 TABS: Final = (
-    ("text", "Text", ("slug", "title", "instructions", "enabled", "is_default")),
+    ("general", "General", ("slug", "title", "instructions", "enabled", "is_default")),
     ("entries", "Entries", ("searches", "rules", "members", "excluded", "overrides")),
     ("access", "Access", ("audience", "groups")),
 )
@@ -120,6 +121,11 @@ class ToolsetForm(forms.Form):
             del self.fields["slug"]
         else:
             self.fields["slug"].widget.attrs["autofocus"] = True
+            self.fields[
+                "slug"
+            ].help_text = (
+                f"Lower-case letters, digits and -. The address is {address_for(request, path_of('NAME'))}."
+            )
         self.picked = choices()
         stored = set(initial.get("members", ()))
         offered = [each.identity for each in self.picked]

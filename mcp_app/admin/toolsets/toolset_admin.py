@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
 from django.forms import Media
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -23,7 +24,6 @@ from mcp_app.admin.entries.entry_history import HistoryPages
 from mcp_app.admin.markup import badge
 from mcp_app.admin.toolsets.forms import ToolsetForm, readable_state, rule_line
 from mcp_app.admin.toolsets.token_page import tables
-from mcp_app.auth.own_addresses import resource
 from mcp_app.auth.permissions import PermissionMissing, may_view_people
 from mcp_app.catalogue.access import holder_of, toolset_decision
 from mcp_app.catalogue.changes import pending_drafts, revisions
@@ -36,6 +36,7 @@ from mcp_app.catalogue.toolsets.checks import sound
 from mcp_app.catalogue.toolsets.drafts import check_toolset_draft, drafted, publish_toolset_draft
 from mcp_app.catalogue.toolsets.groups import names_of
 from mcp_app.catalogue.toolsets.meter import estimates
+from mcp_app.connect.address import address_for
 from mcp_app.interface.links import may_view
 from mcp_app.interface.text import marked
 from mcp_app.models import CatalogueChange, Draft, Toolset
@@ -186,7 +187,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             "row": row,
             "card": None if draft is None else card_of(request, draft, row),
             "unused_url": f"{self.page_url('edit', row)}?without=unused",
-            "address": resource(path=path_of(row.slug)) if row.enabled else path_of(row.slug),
+            "address": address_for(request, path_of(row.slug)),
             "who": who_can_use(row),
             "rules": [rule_line(rule) for rule in row.rules],
             "contents": found,
@@ -245,6 +246,8 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
             **self.object_context(request, title, row),
             "form": form,
             "tabs": form.tabs(),
+            "address": "" if row is None else address_for(request, path_of(row.slug)),
+            "group_url": _group_form(request.user),
             "picker": form.picker(),
             "search_tokens": contents.search_tokens(),
             "seen": "" if row is None else row.revision,
@@ -331,6 +334,13 @@ def who_can_use(row: Toolset) -> str:
         return str(row.get_audience_display())
     names = names_of(row.permissions)
     return f"members of {marked(' or '.join(names))}" if names else "no group"
+
+
+def _group_form(user: Any) -> str:
+    """Return the address of the form for a new group, or "" if the user may not add groups."""
+    if not (admin.site.is_registered(Group) and user.has_perm("auth.add_group")):
+        return ""
+    return reverse(f"{admin.site.name}:auth_group_add")
 
 
 def _linked(user: Any, members: Collection[contents.Member]) -> list[tuple[contents.Member, str]]:

@@ -149,7 +149,7 @@ def _check_groups(row: Toolset, before: list[str]) -> None:
     if any(group_of(name) is None for name in row.permissions if name not in before):
         raise UnfitError("There is no such group.")
     if row.audience == Toolset.Audience.GROUPS and not row.permissions:
-        raise UnfitError("Choose at least one group.")
+        raise UnfitError("Choose at least one group, or choose other users under “Who can use it”.")
 
 
 def _check_default(row: Toolset) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 from django.test import Client
+from django.urls import reverse
 
 from mcp_app.catalogue.changes import revisions
 from mcp_app.catalogue.search import misses
@@ -109,7 +112,7 @@ def test_damaged_toolset_is_shown_and_repaired_by_saving(root: Client, damage: d
 @pytest.mark.parametrize(
     ("values", "field", "tab"),
     [
-        ({"slug": "No slug"}, "slug", "text"),
+        ({"slug": "No slug"}, "slug", "general"),
         ({"audience": "groups"}, "groups", "access"),
         ({"rules": "color:red"}, "rules", "entries"),
         ({"rules": "tag:billing tag:sales"}, "rules", "entries"),
@@ -119,7 +122,7 @@ def test_damaged_toolset_is_shown_and_repaired_by_saving(root: Client, damage: d
         ({"members": ["tool echo"], "overrides": '{"tool echo": 1}'}, "overrides", "entries"),
         ({"members": ["tool echo"], "overrides": '{"tool echo": {"fixed_arguments": {"a": 1}}}'},
          "members", "entries"),
-        ({"is_default": "on", "audience": "logged_in"}, "is_default", "text"),
+        ({"is_default": "on", "audience": "logged_in"}, "is_default", "general"),
     ],
 )  # fmt: skip
 def test_error_is_shown_at_its_field_and_tab(
@@ -129,6 +132,9 @@ def test_error_is_shown_at_its_field_and_tab(
     assert answer.status_code == 200
     assert field in answer.context["form"].errors
     assert {each.name: each.errors for each in answer.context["tabs"]}[tab] == 1
+    shown = re.search(r'Not saved\. 1 error on the tab <a href="#([a-z]+)">', answer.content.decode())
+    assert shown
+    assert shown[1] == tab
     assert not Toolset.objects.exists()
 
 
@@ -145,6 +151,22 @@ def test_page_shows_entries_tokens_missing_members_and_advice(root: Client, seed
     shown = root.get(page("toolset", "change", row.pk))
     assert shown.context["contents"].missing == [("tool", "echo")]
     assert 'id="mcp-toolset-missing"' in shown.content.decode()
+
+
+def test_pages_show_the_whole_address(root: Client, seeded: Seed) -> None:
+    row, base = store(), settings.MCP["PUBLIC_URL"].rstrip("/")
+    assert base.startswith("http")
+    shown = f'<pre class="mcp-pre" id="mcp-toolset-address" tabindex="0">{base}/mcp/team</pre>'
+    assert shown in root.get(page("toolset", "change", row.pk)).content.decode()
+    assert shown in root.get(page("toolset", "edit", row.pk)).content.decode()
+    assert f"The address is {base}/mcp/NAME." in root.get(ADD).content.decode()
+
+
+def test_form_without_groups_leads_to_the_form_of_a_group(root: Client, seeded: Seed) -> None:
+    Group.objects.all().delete()
+    answer = root.post(ADD, typed(audience="groups")).content.decode()
+    assert "Choose at least one group, or choose other users" in answer
+    assert f'<a href="{reverse("admin:auth_group_add")}" target="_blank">Add a group</a>' in answer
 
 
 def test_page_answers_who_can_use_it(root: Client, seeded: Seed, django_user_model: Any) -> None:
