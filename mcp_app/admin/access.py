@@ -41,6 +41,7 @@ from mcp_app.auth.api_keys import (
     replace_api_key,
     revoke_api_key,
     revoked_by,
+    successors_of,
 )
 from mcp_app.auth.ended import EndedWork
 from mcp_app.auth.permissions import PermissionMissing
@@ -62,7 +63,9 @@ MEANING = format_html(
 ABOUT_USERS = (
     "The key has this user's permissions. For an application, use a separate user without a password."
 )
-OLD_KEY_CHOICES = [("now", "now"), ("1h", "in 1 hour"), ("24h", "in 24 hours")]
+OLD_KEY_CHOICES = [("24h", "in 24 hours"), ("1h", "in 1 hour"), ("now", "now")]
+# A key that has expired can only be replaced at once.
+EXPIRED_CHOICES = OLD_KEY_CHOICES[-1:]
 LIFETIMES = [*((str(days), f"in {days} days") for days in USUAL_DAYS), ("", "never")]
 
 
@@ -159,6 +162,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         "shown_prefix",
         "shown_scopes",
         "state",
+        "replaced_by",
         "created",
         "expires",
         "last_used",
@@ -166,9 +170,23 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Hide the field "revoked" of a key that is not revoked."""
+        """Hide the empty ones of the fields "revoked" and "replaced by"."""
         fields = super().get_fields(request, obj)
-        return fields if obj is None or obj.revoked_at else [name for name in fields if name != "revoked"]
+        if obj is None:
+            return fields
+        vars(obj)["successor"] = successors_of([obj]).get(obj.pk)
+        empty = {"revoked": not obj.revoked_at, "replaced_by": vars(obj)["successor"] is None}
+        return [name for name in fields if not empty.get(name)]
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Attach the successor of each replaced key."""
+        changelist: Any = super().get_changelist_instance(request)
+        keys = list(changelist.result_list)
+        successors = successors_of(keys)
+        for key in keys:
+            vars(key)["successor"] = successors.get(key.pk)
+        changelist.result_list = keys
+        return changelist
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
         """Deny deletion on the pages of keys, because revoking a key preserves its row as a record.
@@ -267,7 +285,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
             **self.object_context(request, f"Replace {marked(key.name)}", key),
             "key": key,
             "key_url": self.page_url("change", key),
-            "choices": OLD_KEY_CHOICES if key.usable else OLD_KEY_CHOICES[:1],
+            "choices": OLD_KEY_CHOICES if key.usable else EXPIRED_CHOICES,
             "problems": problems,
         }
         return TemplateResponse(request, "mcp_admin/key_replace.html", context)
@@ -320,11 +338,22 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         at, who = moment(key.revoked_at), revoked_by(key)
         return format_html("{} by {}", at, visible(who)) if who else at
 
+    @admin.display(description="replaced by")
+    def replaced_by(self, key: ApiKey) -> SafeString:
+        """Return the key that replaced this one, as a link."""
+        successor = vars(key)["successor"]
+        return linked(str(successor), self.page_url("change", successor))
+
     @admin.display(description="status")
     def state(self, key: ApiKey) -> SafeString:
-        """Return the key's state as a badge. An active key that expires soon has a second badge."""
+        """Return the key's state as a badge. A key that was replaced or expires soon has a second badge."""
         name = state_of(key)
         said = badge(name, {"active": "good", "expired": "warn", "revoked": "bad"}[name])
+        if successor := vars(key).get("successor"):
+            link = format_html(
+                '<a class="mcp-link" href="{}">replaced</a>', self.page_url("change", successor)
+            )
+            return format_html('<div class="mcp-badges">{} {}</div>', said, link)
         soon = name == "active" and key.expires_at and key.expires_at <= ends_in(KEY_ENDS_WITHIN.days)
         return (
             format_html('<div class="mcp-badges">{}{}</div>', said, badge(ENDS_SOON, "warn"))

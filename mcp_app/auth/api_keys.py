@@ -206,6 +206,20 @@ def revoked_by(key: ApiKey) -> str:
     return said.values_list("actor_name", flat=True).first() or ""
 
 
+def successors_of(keys: Collection[ApiKey]) -> dict[int, ApiKey]:
+    """Map the primary key of each replaced key to its newest replacement according to the audit trail.
+
+    This takes two queries. Replacements that were deleted, and events that were deleted, are left out.
+    """
+    named = {str(key): key for key in keys}
+    found = AuditEvent.objects.filter(action=REPLACED, object_kind="api_key", object_key__in=named)
+    events = dict(found.order_by("pk").values_list("object_key", "detail__new_key"))
+    prefixes = {str(name).rpartition(" (")[2].removesuffix("…)") for name in events.values()}
+    made = {str(key): key for key in ApiKey.objects.filter(prefix__in=prefixes)} if prefixes else {}
+    pairs = ((named[old], made.get(new)) for old, new in events.items())
+    return {old.pk: new for old, new in pairs if new is not None and new.user_id == old.user_id}
+
+
 def _audit(actor: Any, action: str, row: ApiKey, **more: str) -> None:
     audit(
         actor=actor,

@@ -15,7 +15,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from mcp_app.admin.access import OLD_KEY_CHOICES
+from mcp_app.admin.access import EXPIRED_CHOICES
 from mcp_app.auth.api_keys import (
     NEVER_ENDS,
     end_expired_keys,
@@ -244,6 +244,26 @@ def test_replaced_key_ends_at_the_chosen_time(root: Client, seeded: Seed, ends: 
     assert (event.actor, event.object_key, event.detail["new_key"]) == (seeded.root, str(old), str(new))
 
 
+def test_form_suggests_that_both_keys_are_valid_for_a_day(root: Client, seeded: Seed) -> None:
+    text = root.get(page("apikey", "replace", seeded.key.pk)).content.decode()
+    assert re.findall(r'name="old_key_ends" value="(\w+)" checked', text) == ["24h"]
+
+
+def test_replaced_key_leads_to_its_successor(root: Client, seeded: Seed) -> None:
+    address = page("apikey", "change", seeded.key.pk)
+    assert "Replaced by" not in root.get(address).content.decode()
+    _replace(root, seeded.key, "24h")
+    new = ApiKey.objects.exclude(pk=seeded.key.pk).get(name="laptop")
+    successor = page("apikey", "change", new.pk)
+    assert f'<a class="mcp-link" href="{successor}">replaced</a>' in root.get(address).content.decode()
+    assert "Replaced by" in root.get(address).content.decode()
+    assert "Replaced by" not in root.get(successor).content.decode()
+    listed = root.get(page("apikey", "changelist")).content.decode()
+    assert listed.count(">replaced</a>") == 1
+    new.delete()
+    assert "Replaced by" not in root.get(address).content.decode()
+
+
 def test_replaced_key_never_ends_later_than_before(root: Client, seeded: Seed) -> None:
     soon = clock.utcnow() + timedelta(minutes=5)
     ApiKey.objects.filter(pk=seeded.key.pk).update(expires_at=soon)
@@ -259,7 +279,7 @@ def test_key_without_expiry_is_replaced_by_a_key_without_expiry(root: Client, se
 def test_expired_key_is_replaced_and_stays_expired(root: Client, seeded: Seed) -> None:
     past = clock.utcnow() - timedelta(hours=1)
     ApiKey.objects.filter(pk=seeded.key.pk).update(expires_at=past)
-    assert root.get(page("apikey", "replace", seeded.key.pk)).context["choices"] == OLD_KEY_CHOICES[:1]
+    assert root.get(page("apikey", "replace", seeded.key.pk)).context["choices"] == EXPIRED_CHOICES
     _replace(root, seeded.key, "24h")
     assert ApiKey.objects.get(pk=seeded.key.pk).expires_at == past
 
