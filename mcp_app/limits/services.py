@@ -17,6 +17,7 @@ from django.db import IntegrityError, transaction
 from mcp_app import conf
 from mcp_app.limits import current, exemptions, usage
 from mcp_app.limits.rules import BUDGET, EACH, MEASURES, What, Who
+from mcp_app.limits.subjects import existing_clients
 from mcp_app.models import ApiKey, LimitRule, LimitUsage, audit
 from mcp_app.models.audit import stored_user
 from mcp_app.streams.blocking import limits as shared
@@ -151,9 +152,11 @@ def _objection_to_who(row: LimitRule) -> str:
         row.user = people.filter(**{people.model.USERNAME_FIELD: value}).first()
         return "" if row.user else f"There is no user {value!r}."
     if who in (Who.KEY, Who.CLIENT) and not (value.isascii() and value.isdecimal() and len(value) <= 18):
-        return "Enter the number of the API key or client, as in its address."
+        return "There is no such API key or client. Enter its number, as in the address of its page."
     if who == Who.KEY and not ApiKey.objects.filter(pk=int(value)).exists():
         return f"There is no API key {value}."
+    if who == Who.CLIENT and not existing_clients({value}):
+        return f"There is no OAuth client {value}."
     return _objection_to_network(value) if who == Who.ADDRESS else ""
 
 

@@ -38,7 +38,8 @@ def _keys(numbers: set[str]) -> set[str]:
     return {str(pk) for pk in ApiKey.objects.filter(pk__in=numbers).values_list("pk", flat=True)}
 
 
-def _clients(numbers: set[str]) -> set[str]:
+def existing_clients(numbers: set[str]) -> set[str]:
+    """Return those numbers of OAuth clients that exist."""
     if not apps.is_installed("mcp_app.oauth"):
         return set()
     clients: Any = apps.get_model(_OAUTH, "Client")._default_manager
@@ -55,7 +56,7 @@ def _toolsets(slugs: set[str]) -> set[str]:
 
 _KINDS: Final[dict[str, tuple[str, str, Callable[[set[str]], set[str]]]]] = {
     Who.KEY: ("API key", "who_value", _keys),
-    Who.CLIENT: ("OAuth client", "who_value", _clients),
+    Who.CLIENT: ("OAuth client", "who_value", existing_clients),
     What.TOOL: ("tool", "what_value", _tools),
     What.TOOLSET: ("toolset", "what_value", _toolsets),
 }

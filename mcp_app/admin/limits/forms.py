@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from mcp_app.admin.base import Select
+from mcp_app.admin.limits.names import list_of, offered_names
 from mcp_app.limits import exemptions, services
 from mcp_app.models import LimitRule
 
@@ -18,6 +19,10 @@ _TEXT = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
 # Fields in the row of the field before them.
 _BESIDE: Final = frozenset(
     {"who_value", "what_value", "rate_period", "burst", "budget_unit", "budget_period"}
+)
+_MODE: Final = (
+    "Enforced: calls above the numbers below are refused. Only counted: they run, and the page of the limit "
+    "shows how many would have been refused."
 )
 # Fields that a link to the form may fill in.
 _LINKED: Final = ("name", "who", "who_value", "what", "what_value")
@@ -28,9 +33,11 @@ def _help(name: str) -> str:
     return str(field.help_text)
 
 
-def _choice(label: str, name: str) -> forms.ChoiceField:
+def _choice(label: str, name: str, help_text: str = "") -> forms.ChoiceField:
     field: Any = LimitRule._meta.get_field(name)
-    return forms.ChoiceField(label=label, choices=field.choices, initial=field.default, widget=Select())
+    return forms.ChoiceField(
+        label=label, choices=field.choices, initial=field.default, widget=Select(), help_text=help_text
+    )
 
 
 def _number(label: str, help_text: str = "") -> forms.IntegerField:
@@ -53,8 +60,8 @@ class LimitForm(forms.Form):
         required=False,
         max_length=150,
         widget=forms.TextInput(_TEXT),
-        help_text="A user name, a group, a network, or the number of an API key or OAuth client, as in the "
-        "address of its page. * counts each of them separately.",
+        help_text="A user, a group, a network, or the number of an API key or OAuth client. Existing names "
+        "are offered as you type. * counts each of them separately.",
     )
     exempt = forms.CharField(
         label="Except",
@@ -72,6 +79,7 @@ class LimitForm(forms.Form):
         widget=forms.TextInput(_TEXT),
         help_text=_help("what_value"),
     )
+    mode = _choice("Mode", "mode", _MODE)
     rate = _number("Rate", "Calls in one period, on average.")
     rate_period = _choice("Rate per", "rate_period")
     burst = _number("Burst", _help("burst"))
@@ -79,7 +87,6 @@ class LimitForm(forms.Form):
     budget = _number("Budget", "An exact total for each calendar period, in UTC.")
     budget_unit = _choice("Budget of", "budget_unit")
     budget_period = _choice("Budget per", "budget_period")
-    mode = _choice("Mode", "mode")
     enabled = forms.BooleanField(required=False, initial=True, help_text="Off: the limit has no effect.")
 
     def __init__(self, request: HttpRequest, row: LimitRule | None = None) -> None:
@@ -88,6 +95,9 @@ class LimitForm(forms.Form):
         self._row, self._actor = row, request.user
         if row is not None:
             del self.fields["name"]
+        self.offered = offered_names(request.user)
+        if key := list_of(str(self["who"].value()), self.offered):
+            self.fields["who_value"].widget.attrs["list"] = f"mcp-names-{key}"
 
     def rows(self) -> Iterator[list[forms.BoundField]]:
         """Yield the fields, those of one row together."""

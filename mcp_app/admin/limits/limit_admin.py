@@ -231,6 +231,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
             return HttpResponseRedirect(self.page_url("change", saved))
         back = self.page_url("changelist") if row is None else self.page_url("change", row)
         context = {**self.object_context(request, title, row), "form": form, "back": back, **shown}
+        context["media"] = context["media"] + Media(js=["mcp_app/limit_form.js"])
         return TemplateResponse(request, "mcp_admin/limit_form.html", context)
 
     def _previewed(self, draft: LimitRule) -> dict[str, Any]:

@@ -76,6 +76,10 @@ def test_exempt_callers_are_shown_and_kept_by_the_form(admin_client: Client, adm
     ("values", "field"),
     [
         ({"who_value": "nobody"}, "who_value"),
+        ({"who": "group", "who_value": "nobody"}, "who_value"),
+        ({"who": "key", "who_value": "999999"}, "who_value"),
+        ({"who": "client", "who_value": "999999"}, "who_value"),
+        ({"who": "client", "who_value": "claude"}, "who_value"),
         ({"exempt": "user:nobody"}, "exempt"),
         ({"rate": ""}, "rate"),
         ({"name": "A b"}, "name"),
@@ -85,6 +89,27 @@ def test_wrong_form_states_the_field(values: dict[str, str], field: str, admin_c
     page = admin_client.post(reverse(ADD), {**FORM, **values})
     assert list(page.context["form"].errors) == [field]
     assert not LimitRule.objects.exists()
+
+
+def test_form_offers_the_names_that_its_user_may_view(
+    admin_client: Client, admin_user: Any, django_user_model: Any
+) -> None:
+    Group.objects.create(name='Ops "& friends')
+    key, _ = issue_api_key(user=admin_user, name="laptop")
+    client = OAuthClient.objects.create(name="Editor", client_type="public")
+    page = admin_client.get(reverse(ADD))
+    offered = {each.key: dict(each.names) for each in page.context["form"].offered}
+    assert offered["user"] == {admin_user.get_username(): ""}
+    assert offered["group"]['Ops "& friends'] == ""
+    assert offered["key"] == {str(key.pk): f"laptop of {admin_user}"}
+    assert offered["client"] == {str(client.pk): "Editor"}
+    text = page.content.decode()
+    assert re.search(r'<input [^>]*name="who_value"[^>]* list="mcp-names-user"', text)
+    assert f'<option value="{key.pk}" label="laptop of {admin_user}"></option>' in text
+    group = admin_client.post(reverse(ADD), {**FORM, "who": "member", "who_value": "x"}).content.decode()
+    assert re.search(r'<input [^>]*name="who_value"[^>]* list="mcp-names-group"', group)
+    other = client_of(django_user_model, "view_limitrule", "add_limitrule")
+    assert other.get(reverse(ADD)).context["form"].offered == []
 
 
 def test_preview_counts_what_the_last_week_would_have_refused(
