@@ -72,6 +72,7 @@ def test_pasted_curl_line_becomes_a_published_tool(visit_near: Visit, near: Live
     page.locator("a", has_text="HTTP tool").first.click()
     visitor.drawn()
     page.fill("#id_paste", f"curl '{shop.origin}/v1/orders?status=open&limit=5' -H 'X-API-Key: {SECRET}'")
+    page.uncheck("#id_as_arguments")
     page.click("[name=_fill]")
     visitor.drawn()
     expect(page.locator("#id_address")).to_have_value(f"{shop.origin}/v1/orders?status=open&limit=5")

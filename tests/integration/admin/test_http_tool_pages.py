@@ -88,6 +88,42 @@ def test_values_of_a_pasted_request_become_arguments_on_request(root: Browser) -
         "paid": ("boolean", True), "price": ("number", 1.5),
     }  # fmt: skip
     assert "required" not in schema
+    assert (form["name"].value(), form["as_arguments"].value()) == ("post_orders", True)
+
+
+def test_preview_of_a_pasted_request_sends_its_values(root: Browser) -> None:
+    line = """curl https://api.example.com/v1/orders -d '{"count": 5, "note": "hi"}'"""
+    form = post(root, "_fill", {"paste": line, "as_arguments": "on"}).context["form"]
+    shown = {name: form[name].value() for name in ("method", "address", "body_mode", "body")}
+    again = {name: form[name].value() for name in ("input_schema", "schema_seen")}
+    answer = post(root, "_live", {**entered(arguments="{}"), **shown, **again}).json()
+    assert json.loads(answer["request"].partition("\n\n")[2]) == {"count": 5, "note": "hi"}
+    assert {row["name"]: row["kind"] for row in answer["rows"]} == {"count": "integer", "note": "string"}
+
+
+def test_preview_without_examples_sends_values_of_the_types(root: Browser) -> None:
+    schema = '{"type": "object", "properties": {"count": {"type": "integer"}, "paid": {"type": "boolean"}}}'
+    values = entered(
+        method="POST", address="https://api.example.com/orders", body_mode="json", arguments="{}",
+        body='{"count": "{count}", "paid": "{paid}", "note": "{note}"}', input_schema=schema,
+    )  # fmt: skip
+    text = post(root, "_live", values).json()["request"].partition("\n\n")[2]
+    assert json.loads(text) == {"count": 1, "paid": True, "note": "note"}
+
+
+def test_pasted_line_stays_without_its_secrets(root: Browser) -> None:
+    line = (
+        f"curl 'https://api.example.com/v1/orders?v=2' -H 'Authorization: Bearer {SECRET}' -H 'X-Tenant: a'"
+    )
+    page = post(root, "_fill", {"paste": line, "as_arguments": "on"})
+    kept = page.context["form"]["paste"].value()
+    assert kept == "curl -X GET 'https://api.example.com/v1/orders?v=2' -H 'X-Tenant: a'"
+    assert SECRET not in page.content.decode()
+    faulty = post(root, "_fill", {"paste": "wget https://x", "as_arguments": "on"}).context["form"]
+    assert (faulty["paste"].value(), faulty["as_arguments"].value()) == ("wget https://x", True)
+    unnamed = post(root, "_publish", {**entered(name=""), "paste": kept}).context["form"]
+    assert (list(unnamed.errors), unnamed["paste"].value()) == (["name"], kept)
+    assert root.get(ADD).context["form"]["as_arguments"].value() is True
 
 
 def test_new_form_can_be_sent_as_it_is_shown(root: Browser) -> None:
@@ -516,7 +552,7 @@ def test_body_row_becomes_a_member_and_its_default_is_sent(root: Browser, api: W
 
 def test_preview_follows_rows_and_uses_their_examples(root: Browser) -> None:
     answer = post(root, "_live", {**entered(), **ROWS, "arguments": "{}"}).json()
-    assert answer["request"].startswith("GET https://api.example.com/orders/7?v=2&note=note&tags=a&tags=b")
+    assert answer["request"].startswith("GET https://api.example.com/orders/7?v=2&note=none&tags=a&tags=b")
     assert "X-Tenant: X-Tenant" in answer["request"]
     assert [(row["name"], row["found"]) for row in answer["rows"]][:3] == [
         ("id", "path"), ("note", "query"), ("tags", "query"),

@@ -19,6 +19,7 @@ from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.sources.http.arguments import schema_of
 from mcp_app.catalogue.sources.http.entered import Entered, EnteredError, entered_of, kept_members
 from mcp_app.catalogue.sources.http.plan import BODY_MODES, METHODS, RESULT_MODES, RequestPlan
+from mcp_app.catalogue.sources.http.proposed import proposed_name
 from mcp_app.catalogue.sources.http.rows import (
     Row,
     placed,
@@ -75,8 +76,10 @@ class HttpToolForm(forms.Form):
     paste = _area("curl command, or entry of a HAR file", 4, "curl https://api.example.com/v1/orders/7")
     as_arguments = forms.BooleanField(
         required=False,
+        initial=True,
         label="Turn values into arguments",
-        help_text="Values of the query and of a JSON body become arguments, with these values as defaults.",
+        help_text="Values of the query and of a JSON body become arguments, with these values as defaults. "
+        "A number becomes a number argument.",
     )
     method = _choice("Method", [(name, name) for name in METHODS])
     address = _line(
@@ -340,8 +343,11 @@ def initial_of(row: Tool) -> dict[str, Any] | None:
 
 
 def filled_in(pasted: Entered, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return initial values: those of the pasted request, and what was typed into the other fields."""
-    entered = {name: getattr(pasted, name) for name in REQUEST_FIELDS}
+    """Return initial values: those of the pasted request, and what was typed into the other fields.
+
+    Without a typed name, one is proposed.
+    """
+    entered = {name: getattr(pasted, name) for name in REQUEST_FIELDS} | {"name": proposed_name(pasted)}
     kept = {name: given[name] for name in ("name", "description") if given.get(name)}
     return {**entered, **kept, "timeout": 30, "retries": 0, "cache_seconds": 0, "arguments": {}}
 

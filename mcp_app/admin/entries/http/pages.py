@@ -36,13 +36,13 @@ from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.sources.http.arguments import schema_of
 from mcp_app.catalogue.sources.http.calls import called
-from mcp_app.catalogue.sources.http.curl import PasteError
+from mcp_app.catalogue.sources.http.curl import PasteError, curl_line
 from mcp_app.catalogue.sources.http.entered import EnteredError, cookies_of
 from mcp_app.catalogue.sources.http.filling import UnfitArgument, filled
 from mcp_app.catalogue.sources.http.har import read_pasted
 from mcp_app.catalogue.sources.http.plan import RequestPlan
 from mcp_app.catalogue.sources.http.proposed import with_arguments, with_values
-from mcp_app.catalogue.sources.http.rows import named_places
+from mcp_app.catalogue.sources.http.rows import kind_of, named_places
 from mcp_app.catalogue.sources.http.sending import Attempt, Recorder
 from mcp_app.catalogue.sources.http.source import HTTP, input_schema
 from mcp_app.credentials.services import NOT_ALLOWED, USE
@@ -152,9 +152,11 @@ class HttpToolPages(ModelAdmin[Tool]):
             form.add_error("paste", str(error))
             return self._http_page(request, form, tool)
         asked, values = pasted.entered, dict[str, Any]()
+        # The page must not repeat the secrets of the pasted line.
+        again = {"paste": curl_line(asked), "as_arguments": bool(request.POST.get("as_arguments"))}
         if request.POST.get("as_arguments"):
             asked, values = with_arguments(asked)
-        form = tool.form(initial=filled_in(asked, request.POST), user=request.user)
+        form = tool.form(initial={**filled_in(asked, request.POST), **again}, user=request.user)
         with suppress(DefinitionError, EnteredError):
             plan = RequestPlan.read(asked.plan())
             form.show(plan, with_values(schema_of(plan), values), {})
@@ -387,8 +389,16 @@ def _preview(form: HttpToolForm, read: tuple[RequestPlan, dict[str, Any]] | None
 
 
 def _example(prop: Any, name: str) -> Any:
-    examples = prop.get("examples") if isinstance(prop, Mapping) else None
-    return examples[0] if isinstance(examples, list) and examples else name
+    """Return a value of an argument: its example, its default, a value of its type, or else its name."""
+    if not isinstance(prop, Mapping):
+        return name
+    examples = prop.get("examples")
+    if isinstance(examples, list) and examples:
+        return examples[0]
+    return prop["default"] if "default" in prop else _OF_TYPE.get(kind_of(prop), name)
+
+
+_OF_TYPE: Final[Mapping[str, Any]] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
 
 def _digest(json: Mapping[str, Any]) -> str:

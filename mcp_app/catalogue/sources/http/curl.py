@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, quote_plus, unquote_plus
+from urllib.parse import parse_qsl, quote_plus, unquote_plus, urlencode
 
 from mcp_app.catalogue.sources.http.entered import Entered
 
@@ -43,6 +43,7 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _USER: Final = "user name and password"
+_TAKEN_AS_JSON: Final = "The body is JSON, so the tool sends it as JSON. curl would send it as a form."
 # Headers that the server sets itself or that only browsers send.
 _NOISE: Final = re.compile(
     r":.*|host|connection|content-length|accept-encoding|accept-language|user-agent|referer|origin|priority"
@@ -91,11 +92,31 @@ def read_curl(text: str) -> Pasted:
         url += ("&" if "?" in url else "?") + "&".join(query)
     headers = with_headers(line.headers, line.left_out)
     url = without_secrets(url, line.left_out)
-    mode, body, content_type = _body(line, {name.lower(): value for name, value in line.headers})
+    typed = {name.lower(): value for name, value in line.headers}
+    guessed = "content-type" not in typed and not line.is_json and _looks_like_json(line)
+    line.is_json = line.is_json or guessed
+    mode, body, content_type = _body(line, typed)
     method = line.method or ("POST" if mode != "none" else "GET")
     headers = [pair for pair in headers if mode == "none" or pair[0].lower() != "content-type"]
     shown = "\n".join(f"{name}: {value}" for name, value in headers)
-    return Pasted(Entered(method.upper(), url, shown, mode, body, content_type), notes_of(line.left_out))
+    notes = (*((_TAKEN_AS_JSON,) if guessed else ()), *notes_of(line.left_out))
+    return Pasted(Entered(method.upper(), url, shown, mode, body, content_type), notes)
+
+
+def curl_line(entered: Entered) -> str:
+    """Return a curl line with the request of a pasted text. It lacks the secrets that were left out."""
+    words = ["curl", "-X", entered.method, entered.address]
+    for header in entered.headers.splitlines():
+        words += ["-H", header]
+    if entered.body_mode == "multipart":
+        for name, value in json.loads(entered.body).items():
+            words += ["-F", f"{name}={value}"]
+    elif entered.body_mode == "form":
+        words += ["--data-raw", urlencode(json.loads(entered.body))]
+    elif entered.body_mode != "none":
+        kind = entered.content_type or ("application/json" if entered.body_mode == "json" else "text/plain")
+        words += ["-H", f"Content-Type: {kind}", "--data-raw", entered.body]
+    return shlex.join(words)
 
 
 def notes_of(left_out: list[str]) -> tuple[str, ...]:
@@ -245,6 +266,17 @@ def _take_switch(line: _Line, name: str, value: str) -> None:
         line.as_query = True
     elif name in ("-I", "--head"):
         line.method = "HEAD"
+
+
+def _looks_like_json(line: _Line) -> bool:
+    """Return True if a body without a content type is a JSON object or array."""
+    text = "&".join(line.data).strip()
+    if line.form or line.as_query or not text.startswith(("{", "[")):
+        return False
+    try:
+        return isinstance(json.loads(text), (dict, list))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _body(line: _Line, headers: dict[str, str]) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""Arguments proposed for a pasted request: the values of its query and of its JSON body."""
+"""A name and arguments proposed for a pasted request. Its query and its JSON body contain the arguments."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 
 from mcp_app.catalogue.sources.http.entered import Entered
+from mcp_app.catalogue.sources.http.openapi.names import MAX_NAME, slug
 from mcp_app.catalogue.sources.http.plan import PLACEHOLDER
 
 _ADDRESS: Final = re.compile(r"([^?#]*)\?([^#]*)(#.*)?", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
+# Parts of a path that do not name a thing: versions, numbers, long identifiers and placeholders.
+_UNNAMED: Final = re.compile(r"v\d[\d.]*|api|\d+|[0-9a-fA-F-]{16,}|.*\{.*", re.IGNORECASE)
 _TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -42,6 +45,17 @@ def with_values(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[st
     needed = [name for name in schema.get("required", ()) if name not in values]
     rest = {name: member for name, member in schema.items() if name not in ("properties", "required")}
     return {**rest, "properties": members, **({"required": needed} if needed else {})}
+
+
+def proposed_name(entered: Entered) -> str:
+    """Return a tool name made from the method and the path, such as ``get_orders``, or "" without a path.
+
+    Versions, numbers and placeholders of the path are left out.
+    """
+    path = entered.address.partition("://")[2].partition("/")[2].partition("?")[0].partition("#")[0]
+    words = [slug(part) for part in path.split("/") if not _UNNAMED.fullmatch(part)]
+    named = "_".join(filter(None, words))
+    return f"{entered.method.lower()}_{named}"[:MAX_NAME].rstrip("_") if named else ""
 
 
 def _pair(pair: str, values: dict[str, Any]) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.sources.http.curl import PasteError
+from mcp_app.catalogue.sources.http.curl import PasteError, curl_line
 from mcp_app.catalogue.sources.http.entered import Entered, entered_of
 from mcp_app.catalogue.sources.http.har import read_pasted
+from mcp_app.catalogue.sources.http.proposed import proposed_name
 
 URL = "https://api.example.com/v1/orders"
 
@@ -34,6 +35,10 @@ URL = "https://api.example.com/v1/orders"
             Entered("POST", URL, "", "text", "a,b", "text/csv"),
         ),
         (f"curl {URL} -F a=1 -F b=2", Entered("POST", URL, "", "multipart", '{\n  "a": "1",\n  "b": "2"\n}')),
+        (
+            f"curl {URL} -d '{{\"a\": [1]}}'",
+            Entered("POST", URL, "", "json", '{\n  "a": [\n    1\n  ]\n}'),
+        ),
         (f"curl {URL} \\\n  -H 'X-A: 1' \\\n  --compressed -s -L", Entered("GET", URL, "X-A: 1")),
         (
             f"curl {URL} --data-raw $'it\\'s' -H 'content-type: text/plain'",
@@ -51,6 +56,27 @@ URL = "https://api.example.com/v1/orders"
 )
 def test_curl_line_becomes_a_request(line: str, wanted: Entered) -> None:
     assert read_pasted(line).entered == wanted
+    assert read_pasted(curl_line(wanted)).entered == wanted
+
+
+def test_json_body_without_a_content_type_is_json_with_a_note() -> None:
+    assert "sends it as JSON" in read_pasted(f"curl {URL} -d '[1]'").notes[0]
+    assert read_pasted(f"curl {URL} --json '[1]'").notes == ()
+    assert read_pasted(f"curl {URL} -d '{{1'").entered.body_mode == "form"
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "wanted"),
+    [
+        ("GET", f"{URL}/7?status=open", "get_orders"),
+        ("POST", "https://a.example/api/v2.1/orders/{id}/notes", "post_orders_notes"),
+        ("DELETE", "https://a.example/Größe-x/6f1e2d3c-aaaa-bbbb", "delete_Groe_x"),
+        ("GET", "https://a.example", ""),
+        ("GET", "https://a.example/" + "x" * 90, "get_" + "x" * 60),
+    ],
+)
+def test_name_is_proposed_from_method_and_path(method: str, address: str, wanted: str) -> None:
+    assert proposed_name(Entered(method, address)) == wanted
 
 
 @pytest.mark.requirement("INT-15")
