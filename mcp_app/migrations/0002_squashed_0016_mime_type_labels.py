@@ -148,7 +148,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='approval_minutes',
-            field=models.PositiveIntegerField(blank=True, help_text='In minutes. The call then fails. Empty: the value in its code, or 60.', null=True, verbose_name='approval expires after'),
+            field=models.PositiveIntegerField(blank=True, help_text='In minutes. A call that is not approved by then expires and never starts. Empty: the value in its code, or 60.', null=True, verbose_name='approval expires after'),
         ),
         migrations.AddField(
             model_name='tool',

@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(help_text='Lower-case letters, digits, - and _. The imported tools refer to this name.', max_length=64, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]*\\Z', 'Use lower-case letters, digits, - and _.')])),
                 ('title', models.CharField(blank=True, editable=False, max_length=200)),
                 ('url', models.CharField(blank=True, help_text='The address from which updates are fetched.', max_length=2000, verbose_name='URL')),
-                ('prefix', models.CharField(blank=True, help_text='Tool names begin with this: github gives github_repos_get.', max_length=31, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9_-]*\\Z', 'Use letters, digits, - and _.')])),
+                ('prefix', models.CharField(blank=True, help_text='Put before each tool name: with github, repos_get becomes github_repos_get.', max_length=31, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9_-]*\\Z', 'Use letters, digits, - and _.')])),
                 ('server', models.CharField(blank=True, help_text='https://api.example.com/v1', max_length=2000)),
                 ('credentials', models.JSONField(blank=True, default=dict)),
                 ('state', models.CharField(choices=[('reading', 'reading'), ('ready', 'ready'), ('failed', 'failed')], default='reading', editable=False, max_length=10)),

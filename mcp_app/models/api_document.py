@@ -39,7 +39,7 @@ class ApiDocument(EditedRow):
         max_length=31,
         blank=True,
         validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*\Z", "Use letters, digits, - and _.")],
-        help_text="Tool names begin with this: github gives github_repos_get.",
+        help_text="Put before each tool name: with github, repos_get becomes github_repos_get.",
     )
     server = models.CharField(max_length=2_000, blank=True, help_text="https://api.example.com/v1")
     credentials = models.JSONField(default=dict, blank=True)

@@ -135,7 +135,8 @@ class Tool(EntryRow):
         "approval expires after",
         null=True,
         blank=True,
-        help_text="In minutes. The call then fails. Empty: the value in its code, or 60.",
+        help_text="In minutes. A call that is not approved by then expires and never starts. Empty: the "
+        "value in its code, or 60.",
     )
     four_eyes = models.BooleanField(
         "another user must approve", default=False, help_text="Users cannot approve their own calls."

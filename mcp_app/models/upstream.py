@@ -39,7 +39,7 @@ class Upstream(EditedRow):
         max_length=64,
         unique=True,
         validators=[RegexValidator(r"^[a-z0-9][a-z0-9_-]*\Z", "Use lower-case letters, digits, - and _.")],
-        help_text="Lower-case letters, digits, - and _. Its tools keep this name as their server.",
+        help_text="Lower-case letters, digits, - and _. It cannot be changed later.",
     )
     url = models.CharField("URL", max_length=2_000, blank=True, help_text="https://mcp.example.com/mcp")
     command = models.CharField(
@@ -50,7 +50,7 @@ class Upstream(EditedRow):
     prefix = models.CharField(
         max_length=31,
         validators=[RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_-]*\Z", "Use letters, digits, - and _.")],
-        help_text="Tool names begin with this: crm gives crm_search.",
+        help_text="Put before each tool name: with crm, search becomes crm_search.",
     )
     credential = models.CharField(max_length=64, blank=True, help_text="Sent with every request.")
     user_connections = models.BooleanField(

@@ -72,7 +72,7 @@ class NewDocumentForm(FileForm):
         validators=ApiDocument._meta.get_field("prefix").validators,
         label="Prefix",
         widget=forms.TextInput({"class": "mcp-input", "placeholder": "github"}),
-        help_text="Tool names begin with this: github gives github_repos_get.",
+        help_text="Put before each tool name: with github, repos_get becomes github_repos_get.",
     )
     field_order = ("url", "file", "text", "tool_prefix")
 

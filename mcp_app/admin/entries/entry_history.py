@@ -147,7 +147,8 @@ class HistoryPages(ModelAdmin[Any]):
     def roll_back_view(self, request: HttpRequest, change_id: int) -> HttpResponse:
         """Show a preview of a rollback (GET), or roll back (POST)."""
         change = self._change(request, change_id)
-        if not self.may_roll_back(request, self.row_now(change)):
+        now = self.row_now(change)
+        if not self.may_roll_back(request, now):
             raise PermissionDenied
         problems: list[str] = []
         if request.method == "POST":
@@ -156,7 +157,8 @@ class HistoryPages(ModelAdmin[Any]):
             except ValidationError as error:
                 problems = faults(error)
             else:
-                text = f"Rolled back: {marked(revisions.key_of(entry))}. Clients are notified now."
+                done = "Restored" if now is None else "Rolled back"
+                text = f"{done}: {marked(revisions.key_of(entry))}. Clients are notified now."
                 self.message_user(request, text, messages.SUCCESS)
                 return HttpResponseRedirect(self.page_url("change", entry))
         return self._asked(request, change, problems)

@@ -13,7 +13,7 @@ from mcp_app.admin.entries.read_only import definition_columns, in_force
 from mcp_app.catalogue.sources.lookup import source_of
 
 # The tabs in the order of the form. Each key is the address of a tab within the page.
-TABS: Final = {"text": "Text", "access": "Access", "limits": "Execution", "definition": "Definition"}
+TABS: Final = {"text": "General", "access": "Access", "limits": "Execution", "definition": "Definition"}
 Entry = Any
 Fieldset = tuple[str | None, dict[str, Any]]
 
@@ -45,7 +45,7 @@ class TabbedForm(DraftPages):
         own = tuple(name for name in own if self.model._meta.get_field(name).editable)
         more = () if source.follows else ("meta",)
         parts = (
-            ("text", "Text", (*own, *self.fields_for(request, obj, self.text_fields))),
+            ("text", TABS["text"], (*own, *self.fields_for(request, obj, self.text_fields))),
             ("access", "Access", self.fields_for(request, obj, self.access_fields)),
             ("access", "Approval", self.fields_for(request, obj, self.approval_fields)),
             ("limits", "Execution", self.fields_for(request, obj, self.limit_fields)),

@@ -27,8 +27,8 @@ WORDS: Final = (
 )
 # Limits of kinds of which not all rows are searched.
 BOUNDS: Final = (
-    (f"of sessions, the latest {NEWEST_SESSIONS:,}", "mcp_app.view_session"),
-    (f"of finished calls, the latest {MOST_OPEN:,}", "mcp_app.view_call"),
+    (f"the latest {NEWEST_SESSIONS:,} sessions", "mcp_app.view_session"),
+    (f"the latest {MOST_OPEN:,} finished calls", "mcp_app.view_call"),
 )
 
 
@@ -78,4 +78,4 @@ def _promised(request: HttpRequest) -> str:
 def _bounds(request: HttpRequest) -> str:
     """Return a sentence about the limits of the search, or "" if none concerns the user."""
     found = [bound for bound, permission in BOUNDS if request.user.has_perm(permission)]
-    return f"Searched are: {'; '.join(found)}." if found else ""
+    return f"The search covers {' and '.join(found)}." if found else ""

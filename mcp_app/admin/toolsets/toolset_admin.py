@@ -127,7 +127,7 @@ class ToolsetAdmin(HistoryPages, RowPageAdmin[Toolset]):
         if not self.has_view_permission(request):
             raise PermissionMissing(VIEW)
         context = {
-            **self.object_context(request, "List sizes"),
+            **self.object_context(request, "Token costs"),
             "tables": tables(request),
             "days": contents.UNUSED_DAYS,
         }

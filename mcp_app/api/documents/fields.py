@@ -119,7 +119,7 @@ class NewDocumentInput(FileInput):
         max_length=64,
         help_text="The name of the document. The default is the prefix or the title.",
     )
-    prefix = serializers.CharField(required=False, max_length=31, help_text="Tool names begin with this.")
+    prefix = serializers.CharField(required=False, max_length=31, help_text="Put before each tool name.")
 
 
 class NewerInput(InputSerializer):

@@ -46,20 +46,22 @@ STATUS: Final = {
 DIRECTIONS: Final = {"in": "in", "out": "out"}
 # Description of each key, for users.
 KEYS: Final = {
-    "tool": 'name of the called tool; tool:"" finds calls of tools that do not exist for the caller',
+    "tool": 'name of the called tool; tool:"" finds calls of unknown tools',
     "target": "name of the tool, prompt or resource",
-    "status": "succeeded, failed (tool_error or protocol_error), refused, cancelled or asked (for input)",
+    "status": "succeeded, failed, refused, cancelled or asked (for input); tool_error or protocol_error "
+    "finds one kind of failure",
     "refusal": "code of a refused call, such as rate_limited",
     "incident": "ID of an unexpected error, such as 1f2e3d4c",
     "user": "username, or key such as user:1/key:2",
     "client": "name of the client",
-    "since": "earliest time: 30m, 2h or 7d (ago), today, 14:05, 2026-11-23 or 2026-11-23T14:05",
-    "until": "latest time, written as for since; includes the whole day or minute",
+    "since": "earliest time, such as 2h (2 hours ago), 30m, 7d, today, 14:05, 2026-11-23 or 2026-11-23T14:05",
+    "until": "latest time, written like since; a day or minute counts to its end",
     "method": "MCP method, such as tools/call",
     "dir": "in (client → server) or out (server → client)",
     "id": "JSON-RPC id of the request",
     "session": "session id",
-    "kind": "request, notification or response; running or waiting (no response yet); resumed (a stream)",
+    "kind": "request, notification, response or resumed (a stream); running or waiting finds requests "
+    "without a response",
     "process": "name of the server process",
     "ms": "duration: ms:>250, ms:<5 or ms:>2s",
 }

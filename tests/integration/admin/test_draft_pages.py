@@ -282,13 +282,14 @@ def test_deleted_entry_is_listed_and_restored(root: Client, seeded: Seed) -> Non
     listed = root.get(page("prompt", "deleted")).content.decode()
     assert page("prompt", "past", change.pk) in listed
     past = root.get(page("prompt", "past", change.pk)).content.decode()
-    assert past.count("Restore this revision…") == 2
-    assert "You can restore any revision below." in past
+    assert past.count("Restore as before the deletion…") == 1
+    assert len(re.findall(r"Restore revision \d+…", past)) == 1
+    assert "You can restore it as it was before its deletion, or an earlier revision." in past
     asked = root.get(page("prompt", "roll_back", change.pk))
     assert asked.context["title"] == "Restore hello"
     assert "as it was before its deletion" in asked.content.decode()
     answer = root.post(page("prompt", "roll_back", change.pk), {"why": "by mistake"}, follow=True)
-    assert "Rolled back: hello." in answer.content.decode()
+    assert "Restored: hello." in answer.content.decode()
     restored = Prompt.objects.get(name="hello")
     assert (restored.template, restored.pk != pk) == ("Hello {{who}}", True)
     assert page("prompt", "past", change.pk) not in root.get(page("prompt", "deleted")).content.decode()

@@ -154,10 +154,10 @@ def test_search_box_describes_only_permitted_kinds(root: Client, seeded: Seed) -
 
     whole = "Find a tool, prompt, resource, session, call, message, key, setting, user, page or document"
     assert said(root)["promised"] == whole
-    whole = "Searched are: of sessions, the latest 1,000; of finished calls, the latest 500."
+    whole = "The search covers the latest 1,000 sessions and the latest 500 finished calls."
     assert said(root)["bounds"] == whole
     client = operator("view_session")
     assert said(client)["promised"] == "Find a session, page or document"
-    assert said(client)["bounds"] == "Searched are: of sessions, the latest 1,000."
+    assert said(client)["bounds"] == "The search covers the latest 1,000 sessions."
     page = client.get(reverse("mcp_find")).content.decode()
     assert 'placeholder="Find a session, page or document"' in page
