@@ -95,7 +95,9 @@ class Process(Services):
         self.standalone = Standalone(streams, settings.stream_check_seconds)
         self.catalogue_refresher = CatalogueRefresher()
         self.rules = RulesRefresher()
-        self.upstream_changes = StandingChanges(partial(resource_updates.publish_update, streams))
+        self.upstream_changes = StandingChanges(
+            partial(resource_updates.publish_update, streams), lambda: self.views.whole.sources
+        )
         self.metrics = MetricsReporter("web", streams, counts, log)
         self.dispatcher = Dispatcher(self)
         self._stop_sweeping = threading.Event()

@@ -118,7 +118,7 @@ def test_typescript_server_is_called_and_reports_changes(
     async def listen() -> None:
         changed = asyncio.Event()
         monkeypatch.setattr(known, "on_list_change", [lambda _name: changed.set()])
-        changes = StandingChanges(lambda _uri: asyncio.sleep(0))
+        changes = StandingChanges(lambda _uri: asyncio.sleep(0), lambda: {"upstream"})
         await changes.compare(await aquery(standing._wanted))
         async with asyncio.timeout(20):
             while not changed.is_set():

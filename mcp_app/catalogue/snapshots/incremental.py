@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 from django.db import connection
 from django.db.models import QuerySet
 
+from mcp_app.catalogue.snapshots.deferred import DeferredRows
 from mcp_app.catalogue.snapshots.entries import Built, BuiltEntries, Entry
 from mcp_app.catalogue.sources.lookup import related
+from mcp_app.models import Tool
 
 E = TypeVar("E", bound=Entry)
 _AUDIT: Final = {"created_at", "updated_at", "updated_by", "reviewed_hash"}
@@ -35,10 +37,15 @@ class Builder:
 
     def entries(self, rows: QuerySet[Any], build: Callable[[Any], E | None]) -> list[E]:
         """Return the entries of enabled rows in order. ``build`` returns None for a row without an entry."""
-        before, digests = self._before.get(rows.model, {}), _digests(rows.model)
+        before = self._before.get(rows.model, {})
+        names, digests, values = _stored(rows.model, before)
         found = {
             pk: before[pk] for pk, digest in digests.items() if pk in before and before[pk].digest == digest
         }
+        if rows.model is Tool:
+            later = DeferredRows(names, build)
+            entries = ((pk, later.entry(each)) for pk, each in values.items())
+            found |= {pk: Built(digests[pk], entry) for pk, entry in entries if entry is not None}
         for row in _changed(rows, [pk for pk in digests if pk not in found]):
             entry = build(row) if row.pk in digests and row.pk not in found else None
             if entry is not None:
@@ -53,8 +60,16 @@ def _changed(rows: QuerySet[Any], keys: list[int]) -> QuerySet[Any]:
     return rows.filter(pk__in=keys) if keys else rows.none()
 
 
-def _digests(kind: type[Any]) -> dict[int, bytes]:
-    """Return a digest of each enabled row by its id, in the order of lists.
+class _Stored(NamedTuple):
+    """The enabled rows of a kind by id, in the order of lists: digests, and raw values of changed rows."""
+
+    names: list[str]
+    digests: dict[int, bytes]
+    values: dict[int, tuple[Any, ...]]
+
+
+def _stored(kind: type[Any], before: Mapping[int, Built]) -> _Stored:
+    """Return the digest of each enabled row, and the raw values of rows with another digest ``before``.
 
     The digest of a row includes the related rows that its source needs. It uses raw database values, because
     creating model instances would take most of the load time.
@@ -62,24 +77,26 @@ def _digests(kind: type[Any]) -> dict[int, bytes]:
     fields = [field for field in kind._meta.concrete_fields if field.name not in _AUDIT | _MIRRORED]
     names = [field.attname for field in fields]
     key, behind = names.index("id"), [names.index(f"{relation}_id") for relation in related(kind)]
-    columns = ", ".join([*(_quoted(field) for field in fields), *_own_definition(kind)])
+    mirrored = [field for field in kind._meta.concrete_fields if field.name in _MIRRORED]
+    # Mirrored columns are null in copied rows.
+    own = [f"CASE WHEN definition_hash = '' THEN {_quoted(field)} END" for field in mirrored]
+    columns = ", ".join([*(_quoted(field) for field in fields), *own])
     digests: dict[int, bytes] = {}
+    values: dict[int, tuple[Any, ...]] = {}
     bases: dict[int, list[int]] = {}
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {columns} FROM {kind._meta.db_table} WHERE enabled ORDER BY position, id"  # noqa: S608
         )
         for row in cursor:
-            digests[row[key]] = hashlib.sha256(orjson.dumps(row)).digest()
-            bases[row[key]] = [row[index] for index in behind if row[index] is not None]
+            pk = row[key]
+            digest = digests[pk] = hashlib.sha256(orjson.dumps(row)).digest()
+            if pk not in before or before[pk].digest != digest:
+                values[pk] = row
+            bases[pk] = [row[index] for index in behind if row[index] is not None]
     # A related tool that is disabled has no digest.
-    return {pk: b"".join(digests.get(each, b"") for each in (pk, *found)) for pk, found in bases.items()}
-
-
-def _own_definition(kind: type[Any]) -> list[str]:
-    """Return SQL for the mirrored columns of rows that are not copied. They are null for copied rows."""
-    mirrored = (field for field in kind._meta.concrete_fields if field.name in _MIRRORED)
-    return [f"CASE WHEN definition_hash = '' THEN {_quoted(field)} END" for field in mirrored]
+    digests = {pk: b"".join(digests.get(each, b"") for each in (pk, *found)) for pk, found in bases.items()}
+    return _Stored([*names, *(field.attname for field in mirrored)], digests, values)
 
 
 def _quoted(field: Any) -> str:

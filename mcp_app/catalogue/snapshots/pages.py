@@ -81,7 +81,7 @@ class Pages:
         shown: list[dict[str, Any]] = []
         last: Order | None = None
         for entry in self._entries[start:]:
-            if entry.permission and entry.permission not in held:
+            if (entry.permission and entry.permission not in held) or not entry.wire:
                 continue
             if len(shown) == self._size and last is not None:
                 after = ".".join(map(str, last))

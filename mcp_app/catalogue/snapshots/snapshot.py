@@ -33,6 +33,7 @@ class Catalogue:
     ``search`` is the ``ToolSearch`` of a toolset whose tools are not listed.
     No template matches the URIs of ``withheld`` resources, which are outside of a toolset, nor a URI that a
     withheld template before it matches. ``matching`` are all these templates in matching order.
+    ``sources`` are the stored names of the sources of all entries.
     ``toolsets`` are the enabled toolsets of a whole catalogue by path, and ``servers`` their servers.
     Callers and permissions belong to ``CatalogueView``.
     """
@@ -52,6 +53,7 @@ class Catalogue:
         "search",
         "secret_names",
         "servers",
+        "sources",
         "templates",
         "tools",
         "toolsets",
@@ -81,9 +83,7 @@ class Catalogue:
         self.revisions = dict(revisions)
         shown = () if search is None else search.entries()
         self.tools: dict[str, ToolEntry] = {entry.name: entry for entry in (*tools, *shown)}
-        self.max_running = {
-            entry.name: entry.max_running for entry in self.tools.values() if entry.max_running
-        }
+        self.max_running = {each.name: each.max_running for each in self.tools.values() if each.max_running}
         self.queues = frozenset(entry.queue for entry in self.tools.values() if entry.background)
         self.secret_names: frozenset[str] = frozenset().union(
             *(entry.secret_names for entry in self.tools.values())
@@ -108,6 +108,7 @@ class Catalogue:
             kind: Pages(kind, list(entries), size=page_size, codec=codec, revision=revision)
             for kind, entries in lists.items()
         }
+        self.sources = frozenset(entry.source for entries in lists.values() for entry in entries)
 
     def updated_since(self, revision: int) -> list[str]:
         """Return URIs of resources whose content was changed in the admin after a revision, newest first."""

@@ -68,7 +68,8 @@ class ToolSearch:
     @cached_property
     def index(self) -> ToolIndex:
         """The index of the members, built when it is first used."""
-        return ToolIndex(_described(entry, self._keywords.get(entry.name, "")) for entry in self._tools)
+        usable = (entry for entry in self._tools if entry.wire)
+        return ToolIndex(_described(entry, self._keywords.get(entry.name, "")) for entry in usable)
 
     def entries(self) -> list[ToolEntry]:
         """Return the entries of the three tools."""

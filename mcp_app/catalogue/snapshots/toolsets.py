@@ -17,7 +17,7 @@ from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.snapshots.entries import Entry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.snapshots.snapshot import EMPTY, KINDS, Catalogue
-from mcp_app.catalogue.snapshots.tool_search import ToolSearch
+from mcp_app.catalogue.snapshots.tool_search import NAMES, ToolSearch
 from mcp_app.catalogue.sources.preset.arguments import without_arguments
 from mcp_app.models import Toolset
 from mcp_app.protocol.http import param_headers
@@ -146,6 +146,8 @@ def served(
     ``before`` are those of the earlier snapshot. ``lists`` are further arguments of ``Catalogue``.
     """
     rows = list(rows)
+    if not rows:
+        return {}
     selection, groups = Selection(whole), group_names(_permissions(rows))
     found: dict[str, ServedToolset] = {}
     for row in rows:
@@ -190,7 +192,7 @@ def _served(
     entries: dict[str, Any] = {name: [] for name in LISTS.values()}
     for key in selection.members(row.members, row.rules):
         entry = selection.entries[key]
-        if own.get(key):
+        if own.get(key) and entry.wire:
             try:
                 overridden[key] = _overridden(entry, key, own[key], before)
             except SchemaError as error:
@@ -297,21 +299,32 @@ def _revisions(
     if before is None:
         return {name: max(whole.revisions[name], row.revision) for name in KINDS}
     found = {name: before.revisions[name] for name in KINDS}
+    searched = before.search is not None
+    if searched != row.searches:
+        found["tools"] = whole.revision
     former: dict[str, Iterable[Entry]] = {
-        "tools": before.tools.values(),
+        "tools": [each for name, each in before.tools.items() if not (searched and name in NAMES)],
         "prompts": before.prompts.values(),
         "resources": before.resources.values(),
         "templates": before.templates,
     }
     for name, present in entries.items():
-        if _listed(present) != _listed(former[name]):
+        if not _make_the_same_list(present, former[name]):
             found[_REVISIONS[name]] = whole.revision
     return found
 
 
-def _listed(entries: Iterable[Any]) -> list[Any]:
-    """Return the parts of entries that decide on a list, in its order."""
-    return [(each.order, key_of(each), each.permission, each.wire) for each in sorted(entries, key=_order)]
+def _make_the_same_list(entries: Iterable[Any], others: Iterable[Any]) -> bool:
+    """Return True if the entries look the same in a list. Deferred entries of both are not built."""
+    first, second = sorted(entries, key=_order), sorted(others, key=_order)
+    return len(first) == len(second) and all(map(_look_the_same, first, second))
+
+
+def _look_the_same(entry: Any, other: Any) -> bool:
+    return entry is other or (
+        (entry.order, key_of(entry), entry.permission) == (other.order, key_of(other), other.permission)
+        and entry.wire == other.wire
+    )
 
 
 def _order(entry: Entry) -> Any:

@@ -35,7 +35,8 @@ class CatalogueView(NamedTuple):
     def tool(self, name: str) -> ToolEntry | None:
         """Return the tool, or None if it does not exist for this caller."""
         entry = self.snapshot.tools.get(name)
-        if entry is None or (entry.permission and entry.permission not in self.permissions):
+        # The wire form of a tool that could not be built when it was first needed is empty.
+        if entry is None or not entry.wire or (entry.permission and entry.permission not in self.permissions):
             return None
         return entry
 

@@ -109,6 +109,13 @@ class Source:
         """Return the definitions that rows are copied from, by key, or None if this process has none."""
         return None
 
+    def can_wait(self, request: str) -> bool:
+        """Return True if a tool with a stored request, as JSON text, can be built when it is first needed.
+
+        Building its definition then reads nothing but the row, and adds no limits, permission or tags.
+        """
+        return False
+
     def columns(self, definition: Definition) -> Mapping[str, Any]:
         """Return further columns of a row that is copied from a definition, as JSON values."""
         return {}

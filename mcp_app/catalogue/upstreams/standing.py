@@ -9,13 +9,14 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass, field
 from typing import Final
 
 from django.db import Error as DatabaseFault
 
 from mcp_app.catalogue.sources.upstream import addresses, known
+from mcp_app.catalogue.sources.upstream.source import UPSTREAM
 from mcp_app.catalogue.upstreams import following
 from mcp_app.catalogue.upstreams.refreshing import NEEDS_ACCOUNT
 from mcp_app.database.queries import aquery
@@ -64,9 +65,14 @@ class _Running:
 
 @dataclass(slots=True)
 class StandingChanges:
-    """The listeners of one process. ``notify`` reports the update of a resource to its subscribers."""
+    """The listeners of one process.
+
+    ``notify`` reports the update of a resource to its subscribers. ``sources`` returns the stored names of
+    the sources of all entries.
+    """
 
     notify: Notify
+    sources: Callable[[], Container[str]]
     _holder: str = field(default_factory=lambda: secrets.token_hex(8))
     _running: dict[int, _Running] = field(default_factory=dict)
     _updated: dict[str, set[str]] = field(default_factory=dict)
@@ -92,7 +98,7 @@ class StandingChanges:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             # Most installations have no server, and pay nothing.
-            if not known.published and not self._running:
+            if not self._running and UPSTREAM.stored not in self.sources():
                 continue
             try:
                 is_ours = await asyncio.to_thread(shared_values.acquire, _LEASE, self._holder, LEASE_SECONDS)

@@ -85,7 +85,7 @@ class Reports:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.updated: asyncio.Queue[str] = asyncio.Queue()
         self.lists: asyncio.Queue[str] = asyncio.Queue()
-        self.changes = StandingChanges(self.updated.put)
+        self.changes = StandingChanges(self.updated.put, lambda: {"upstream"})
         monkeypatch.setattr(known, "on_list_change", [self.lists.put_nowait])
         monkeypatch.setattr(standing.following, "follow", self.lists.put_nowait)
 
@@ -167,7 +167,6 @@ def test_server_that_reports_no_changes_has_no_stream(monkeypatch: pytest.Monkey
 
 def test_one_process_listens_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standing, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(known, "published", {"other"})
     holders: list[str] = []
 
     def acquire(name: str, holder: str, _seconds: float) -> bool:

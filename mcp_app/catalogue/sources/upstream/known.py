@@ -18,8 +18,6 @@ KEPT_SECONDS: Final = 5.0
 _kept: dict[str, KnownUpstream] = {}
 # Called on the event loop with the name of a server whose lists changed.
 on_list_change: list[Callable[[str], None]] = []
-# Names of servers whose entries this process has read.
-published: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from mcp_app.catalogue.sources.upstream.kinds import (
     ItemKind,
     kind_of,
 )
-from mcp_app.catalogue.sources.upstream.known import published, read
+from mcp_app.catalogue.sources.upstream.known import read
 from mcp_app.catalogue.sources.upstream.plan import UpstreamPlan
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool, Upstream
 from mcp_app.protocol.http import param_headers
@@ -76,10 +76,13 @@ class UpstreamSource(Source):
         """Return True for tools. The page of a server imports the other kinds too."""
         return kind is Tool
 
+    def can_wait(self, request: str) -> bool:
+        """Return True for tools without a page of results, which is looked up among the resources."""
+        return '"ui"' not in request
+
     def definition(self, row: Any) -> Definition | None:
         """Return the definition of an entry that asks another server. Raises DefinitionError."""
         plan = UpstreamPlan.read(row.request, kind_of(type(row)))
-        published.add(plan.upstream)
         return _DEFINITIONS[plan.kind](row, plan)
 
     def check(self, row: Any, errors: Errors) -> None:
