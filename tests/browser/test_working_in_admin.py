@@ -186,7 +186,7 @@ def test_bulk_action_runs_on_the_selected_rows(visit: Visit) -> None:
     page = visitor.goto("/admin/mcp_app/tool/?q=burn")
     page.locator("tr", has_text="burn").locator("input.action-select").check()
     page.select_option("[name=action]", "enable_entries")
-    page.get_by_role("button", name=re.compile("run|go", re.IGNORECASE)).first.click()
+    page.get_by_role("button", name=re.compile("^(apply|go)$", re.IGNORECASE)).first.click()
     expect(page.locator("body")).to_contain_text("Enabled: 1 of 1.")
     assert visitor.trouble == []
 
