@@ -8,7 +8,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 import orjson
 
@@ -32,6 +32,12 @@ def texts_to_hide(secrets: Iterable[str]) -> tuple[str, ...]:
     """Return each form of secrets in which a server may repeat them, longest first."""
     found = {form for text in secrets if len(text) >= MIN_CHARACTERS for form in _forms(text)}
     return tuple(sorted(found, key=len, reverse=True))
+
+
+def query_texts(query: str) -> tuple[str, ...]:
+    """Return the values of a query in each form in which a server may repeat them, longest first."""
+    values = [pair.partition("=")[2] or pair for pair in query.split("&")] if query else []
+    return texts_to_hide({*values, *map(unquote_plus, values)})
 
 
 def hidden(text: str, secrets: tuple[str, ...]) -> str:

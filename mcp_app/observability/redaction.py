@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import orjson
@@ -69,13 +69,22 @@ def _by_root(letters: dict[bytes, bytes]) -> dict[bytes, dict[bytes, bytes]]:
     return found
 
 
-def without_query_values(url: str) -> str:
-    """Return a URL with ``MARK`` in place of the values of its query, any of which may be a key."""
+def without_query_values(url: str, names: Container[str] | None = None) -> str:
+    """Return a URL with ``MARK`` in place of the values of its query, any of which may be a key.
+
+    ``names`` are the parameters whose values are replaced, or None for all.
+    """
     base, question, query = url.partition("?")
-    pairs = (pair.partition("=") for pair in query.split("&"))
-    # A parameter without a name is a value.
-    shown = "&".join(f"{name}={MARK}" if equals else MARK for name, equals, _ in pairs)
+    shown = "&".join(_without_value(pair, names) for pair in query.split("&"))
     return f"{base}{question}{shown}" if query else url
+
+
+def _without_value(pair: str, names: Container[str] | None) -> str:
+    name, equals, _ = pair.partition("=")
+    if names is not None and name not in names:
+        return pair
+    # A parameter without a name is a value.
+    return f"{name}={MARK}" if equals else MARK
 
 
 def truncate_message(message: bytes, limit: int) -> bytes:

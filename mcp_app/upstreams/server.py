@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import urlsplit
 
 from mcp_app.credentials.exchange import Subject
-from mcp_app.credentials.hiding import texts_to_hide
+from mcp_app.credentials.hiding import query_texts
 from mcp_app.observability.redaction import without_query_values
 
 
@@ -68,6 +68,4 @@ class UpstreamServer:
     @cached_property
     def query_texts(self) -> tuple[str, ...]:
         """The values of the URL's query in each form in which the server may repeat them, longest first."""
-        query = urlsplit(self.url).query
-        values = [pair.partition("=")[2] or pair for pair in query.split("&")] if query else []
-        return texts_to_hide({*values, *map(unquote_plus, values)})
+        return query_texts(urlsplit(self.url).query)

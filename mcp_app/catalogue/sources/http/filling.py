@@ -127,7 +127,7 @@ def _refusal(plan: RequestPlan, problem: str) -> str:
 
 
 def _query(plan: RequestPlan, given: Mapping[str, Any]) -> str:
-    fixed = plan.path.partition("?")[2]
+    fixed = plan.fixed_query
     pairs = [fixed] if fixed else []
     taken = {unquote_plus(pair.partition("=")[0]) for pair in fixed.split("&")}
     taken |= {each.name for each in _at(plan, "query")}

@@ -130,6 +130,11 @@ class RequestPlan:
         return _plan(members_of(json, "", _ALL, ("origin", "method", "path")))
 
     @property
+    def fixed_query(self) -> str:
+        """The query that is sent with every request, before the arguments."""
+        return self.path.partition("?")[2]
+
+    @property
     def is_safe(self) -> bool:
         """True if the request should change nothing on its server."""
         return self.method in SAFE_METHODS

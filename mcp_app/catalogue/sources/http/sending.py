@@ -14,12 +14,13 @@ from mcp_app import conf
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.sources.http.answers import MAX_ERROR_BYTES, Received
 from mcp_app.catalogue.sources.http.plan import RequestPlan
-from mcp_app.credentials.hiding import hidden, hidden_bytes, secret_texts
+from mcp_app.credentials.hiding import hidden, hidden_bytes, query_texts, secret_texts
 from mcp_app.credentials.outgoing import recorded, with_hidden
 from mcp_app.credentials.services import CredentialRefused, refused, secrets_for, version_of
 from mcp_app.egress import Answer, EgressFailed, EgressRefused, Request, Secrets
 from mcp_app.egress.policy import entered
 from mcp_app.observability.correlation import principal
+from mcp_app.observability.redaction import without_query_values
 
 # Statuses after which another attempt may succeed.
 _PASSING: Final = frozenset({429, 502, 503, 504})
@@ -109,8 +110,11 @@ async def _attempt(
     failure: EgressFailed | None = None
     error: EgressFailed | EgressRefused | None = None
     try:
-        async with recorded(request, policy, own, caller=principal()) as answer:
-            received = _shortened(_without_secrets(await _read(plan, answer, most), own))
+        shown, private = _private(plan, request)
+        async with recorded(request, policy, own, caller=principal(), shown=shown, private=private) as answer:
+            received = await _read(plan, answer, most)
+            repeated = () if plan.succeeded(received.status) else private
+            received = _shortened(_without_secrets(received, (*secret_texts(own), *repeated)))
     except EgressFailed as failed:
         failure = error = failed
     except EgressRefused as refusal:
@@ -121,6 +125,13 @@ async def _attempt(
             recorder.add(request, own, received, error, started)
     log.debug("%s %s: %s", request.method, plan.origin, received.status if received else failure)
     return received, failure, own
+
+
+def _private(plan: RequestPlan, request: Request) -> tuple[str, tuple[str, ...]]:
+    """Return the URL without the values of the fixed query, any of which may be a key, and their texts."""
+    fixed = plan.fixed_query
+    names = {pair.partition("=")[0] for pair in fixed.split("&")}
+    return without_query_values(request.url, names) if fixed else "", query_texts(fixed)
 
 
 async def _own(plan: RequestPlan, request: Request, until: float) -> Secrets:
@@ -163,9 +174,8 @@ async def _read(plan: RequestPlan, answer: Answer, most: int) -> Received:
     return Received(answer.status, answer.content_type, answer.charset, answer.headers, bytes(body), cut)
 
 
-def _without_secrets(received: Received, own: Secrets) -> Received:
-    """Return an answer without the credential, which the server may have repeated."""
-    secrets = secret_texts(own)
+def _without_secrets(received: Received, secrets: tuple[str, ...]) -> Received:
+    """Return an answer without the secrets, which the server may have repeated."""
     if not secrets:
         return received
     headers = tuple((name, hidden(value, secrets)) for name, value in received.headers)
