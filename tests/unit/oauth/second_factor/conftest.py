@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import html
 import re
+import time
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client as Browser
 
+from mcp_app.oauth.second_factor import factors
 from tests.unit.oauth.flow import HOST
+from tests.unit.oauth.second_factor import app as authenticator
 from tests.unit.oauth.second_factor.app import App
 
 pytest.importorskip("qrcode", reason="requirements-sso.txt is not installed")
@@ -58,6 +62,25 @@ class Visitor:
     def user(self) -> str:
         """The id of the logged-in user, "" if there is none."""
         return str(self.browser.session.get("_auth_user_id", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A stopped clock, in place of the module ``time``."""
+
+    now: float
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Stopped:
+    """Stop the clock of the server and of the app: no time step begins between a code and its check."""
+    stopped = Stopped(time.time())
+    monkeypatch.setattr(factors, "time", stopped)
+    monkeypatch.setattr(authenticator, "time", stopped)
+    return stopped
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from io import StringIO
 from typing import Any
 
@@ -17,7 +16,7 @@ from mcp_app.models import AuditEvent
 from mcp_app.oauth.second_factor import factors
 from mcp_app.oauth.second_factor.gate import has_factor
 from tests.unit.oauth.second_factor.app import App
-from tests.unit.oauth.second_factor.conftest import CODE, OWN, PASSWORD, SET_UP, Visitor
+from tests.unit.oauth.second_factor.conftest import CODE, OWN, PASSWORD, SET_UP, Stopped, Visitor
 
 pytestmark = pytest.mark.postgres
 
@@ -221,10 +220,12 @@ def test_unreadable_secret_denies_login(
     assert factors.remove(person, actor=None)
 
 
-def test_fifth_wrong_code_blocks_correct_code(person: Any, app: tuple[App, list[str]]) -> None:
+def test_fifth_wrong_code_blocks_correct_code(
+    person: Any, app: tuple[App, list[str]], clock: Stopped
+) -> None:
     row = factors.factor_of(person)
     assert row is not None
-    row.data["wrong"] = [time.time()] * (factors.MAX_WRONG - 1)
+    row.data["wrong"] = [clock.time()] * (factors.MAX_WRONG - 1)
     row.save()
     assert factors.prove(person, app[0].wrong()).wait
     blocked = factors.prove(person, app[0].code())
