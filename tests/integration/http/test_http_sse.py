@@ -76,14 +76,17 @@ def test_message_reaches_any_process_and_progress_precedes_the_response(
 
 @pytest.mark.requirement("SSE1-04")
 def test_calls_run_concurrently_and_get_their_own_responses(client: HttpSseClient) -> None:
-    client.initialize()
-    wanted = {"count": 3, "delay_seconds": 0.1}
-    slow = client.send("tools/call", {"name": "steps", "arguments": wanted}, process=1)
+    client.initialize("2025-06-18", CAPABILITIES)
+    slow = client.send("tools/call", {"name": "welcome", "arguments": {}}, process=1)
+    question = client.message()
     quick = [client.send("ping", process=number % 2) for number in range(20)]
-    messages = [client.message()]
-    while messages[-1].get("id") != slow:
-        messages.append(client.message())
-    assert [message["id"] for message in messages if "result" in message] == [*quick, slow]
+    messages = [client.message() for _ in quick]
+    assert messages == [{"jsonrpc": "2.0", "id": number, "result": {}} for number in quick]
+    answer = {"action": "accept", "content": {"value": "Ada"}}
+    assert client.post({"jsonrpc": "2.0", "id": question["id"], "result": answer}).status == 202
+    last = client.message()
+    assert last["id"] == slow
+    assert "Ada" in last["result"]["content"][0]["text"]
 
 
 @pytest.mark.requirement("SSE1-04", "ELI-01")
