@@ -61,12 +61,16 @@ class Pool:
         found = self._sessions.get(session_id)
         return found if found is not None and found.child.is_alive else None
 
-    async def unused(self) -> Conversation:
-        """Return a process for a new session. Raise Unavailable."""
+    def take_spare(self) -> Conversation | None:
+        """Return the spare process for a new session, or None if there is none."""
         spare, self._spare = self._spare, None
-        if spare is not None and spare.child.is_alive:
-            spare.has_session = True
-            return spare
+        if spare is None or not spare.child.is_alive:
+            return None
+        spare.has_session = True
+        return spare
+
+    async def unused(self) -> Conversation:
+        """Start a process for a new session. Raise Unavailable."""
         return await self._start(has_session=True)
 
     def keep(self, conversation: Conversation) -> str:

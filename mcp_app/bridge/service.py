@@ -196,8 +196,25 @@ async def _next(stream: Stream, answer: Answer) -> bytes:
 
 
 async def _initialize(pool: Pool, number: jsonrpc.Id, body: bytes, answer: Answer) -> None:
-    """Open a session with a new process. The process ends if the handshake fails."""
-    conversation = await pool.unused()
+    """Open a session with the spare process, or with a new one."""
+    spare = pool.take_spare()
+    if spare is not None:
+        try:
+            await _open(pool, spare, number, body, answer)
+        except ProcessGone:
+            # A process that starts slowly reads the first request only now. Some servers of the legacy era
+            # end at it.
+            if spare.has_answered:
+                raise
+        else:
+            return
+    await _open(pool, await pool.unused(), number, body, answer)
+
+
+async def _open(
+    pool: Pool, conversation: Conversation, number: jsonrpc.Id, body: bytes, answer: Answer
+) -> None:
+    """Open a session with a process. The process ends if the handshake fails."""
     is_open = False
     try:
         found = await _answer_to(conversation, number, body)

@@ -177,12 +177,17 @@ def main(mode: str) -> None:
     if mode == "broken":
         sys.stderr.write("The configuration is missing.\n")
         sys.exit(4)
+    is_doomed = False
     for line in sys.stdin:
         message = json.loads(line)
-        if message.get("method") == "server/discover" and mode in ("fragile", "mute"):
+        if message.get("method") == "server/discover" and mode in ("fragile", "late", "mute"):
             if mode == "fragile":
                 sys.exit(5)
+            is_doomed = mode == "late"
             continue
+        # As a fragile program that reads its first request so late that the next one has arrived.
+        if is_doomed and message.get("method") == "initialize":
+            sys.exit(5)
         if "id" not in message or "method" not in message:
             continue
         result = answer(message, mode)

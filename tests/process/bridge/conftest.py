@@ -26,6 +26,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "usual": {"command": PROGRAM, "env": {"API_TOKEN": TOKEN, "PLAIN": "plain-0123456789"}},
     "small": {"command": PROGRAM, "memory_mb": 64, "max_processes": 3, "max_sessions": 2},
     "fragile": {"command": [*PROGRAM, "fragile"]},
+    "late": {"command": [*PROGRAM, "late"]},
     "mute": {"command": [*PROGRAM, "mute"]},
     "modern": {"command": [*PROGRAM, "modern"]},
     "broken": {"command": [*PROGRAM, "broken"]},

@@ -56,7 +56,7 @@ async def shown(name: str) -> dict[str, Any]:
 # Sessions.
 
 
-@pytest.mark.parametrize("name", ["usual", "fragile", "mute"])
+@pytest.mark.parametrize("name", ["usual", "fragile", "late", "mute"])
 async def test_tools_are_listed_whatever_a_server_does_with_the_first_request(
     bridge: Bridge, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
