@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from mcp_app.egress import EgressFailed
@@ -41,11 +42,14 @@ class Conversation:
         self._site = site
         self._path = path
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._numbers = count(1)
 
     def begin(self) -> None:
         """Open a session. Raises ConversationRefused if the server rejects it."""
         parameters = {"protocolVersion": V2025_11_25, "capabilities": {}, "clientInfo": CLIENT}
-        answer = self._site.ask("POST", self._path, *self._post("initialize", parameters, request_id=1))
+        answer = self._site.ask(
+            "POST", self._path, *self._post("initialize", parameters, request_id=next(self._numbers))
+        )
         session = answer.headers.get("mcp-session-id", "")
         if answer.status != 200 or not session:
             raise ConversationRefused(answer.status)
@@ -65,7 +69,7 @@ class Conversation:
         parameters = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "doctor"}}
         started = time.monotonic()
         times: list[float] = []
-        headers, body = self._post("tools/call", parameters, request_id=2)
+        headers, body = self._post("tools/call", parameters, request_id=next(self._numbers))
         with self._site.open("POST", self._path, {**headers, **COMPRESSED}, body) as arriving:
             if not arriving.headers.get("content-type", "").startswith(EVENTS):
                 return None

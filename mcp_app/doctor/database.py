@@ -9,6 +9,7 @@ from pathlib import Path
 from socket import gethostname
 
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 from django.db.migrations.executor import MigrationExecutor
 
 from mcp_app.catalogue.changes.mirroring import not_in_database
@@ -20,6 +21,8 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.presence import Presence
 
 SLOW_SECONDS = 0.05
+# Only the fastest round trip counts, because other programs of a busy machine may delay single ones.
+ROUND_TRIPS = 5
 SKEW_SECONDS = 2.0
 # A primary key that no sequence reaches. The row is rolled back in any case.
 TRIAL_ROW = 2**62
@@ -33,14 +36,18 @@ def reachable(_: Installation) -> Iterator[Finding]:
     """Check that the database responds quickly."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
-        started = time.perf_counter()
-        cursor.execute("SELECT 1")
-        took = time.perf_counter() - started
+        took = min(_round_trip(cursor) for _ in range(ROUND_TRIPS))
     text = f"{connection.display_name} responds in {milliseconds(took)}"
     remedy = "Move it closer, or reduce its load."
     yield (
         warning("database.reachable", text, remedy) if took > SLOW_SECONDS else ok("database.reachable", text)
     )
+
+
+def _round_trip(cursor: CursorWrapper) -> float:
+    started = time.perf_counter()
+    cursor.execute("SELECT 1")
+    return time.perf_counter() - started
 
 
 def migrations(_: Installation) -> Iterator[Finding]:

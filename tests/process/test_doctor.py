@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +13,13 @@ import pytest
 from tests.servers.live import ROOT, LiveServer
 
 pytestmark = pytest.mark.process
+
+# Checks of times, which a busy machine exceeds: the words before the time, and the limit in its unit.
+SPEEDS = {
+    "database.reachable": ("responds in", 50.0),
+    "redis.reachable": ("responds in", 50.0),
+    "web.event_stream": ("first event after", 1.0),
+}
 
 
 def doctor(server: LiveServer, *arguments: str, **more: str) -> tuple[int, str]:
@@ -32,12 +40,25 @@ def of_level(printed: str, level: str) -> dict[str, dict[str, Any]]:
     return {finding["check"]: finding for finding in json.loads(printed) if finding["level"] == level}
 
 
+def _is_slow(line: str) -> bool:
+    """Return True for a warning about a time, which has to be above the limit of its check."""
+    level, check, text = line.split(maxsplit=2)
+    if level != "warning" or check not in SPEEDS:
+        return False
+    words, limit = SPEEDS[check]
+    measured = re.search(rf"{words} ([0-9.]+) ", text)
+    assert measured, line
+    return float(measured[1]) >= limit
+
+
 def test_complete_installation_has_no_findings() -> None:
     with LiveServer(web_processes=1, worker=True, concurrency=1, append_only=True) as server:
         status, printed = doctor(server)
         assert status == 0, printed
-        lines = printed.splitlines()
-        assert lines[-1] == f"{len(lines) - 1} ok, 0 skipped, 0 warning, 0 error"
+        *lines, counts = printed.splitlines()
+        slow = [line for line in lines if _is_slow(line)]
+        assert [line for line in lines if line not in slow and not line.startswith("ok ")] == []
+        assert counts == f"{len(lines) - len(slow)} ok, 0 skipped, {len(slow)} warning, 0 error"
         assert "\x1b" not in printed
         assert "web.event_stream          a call that takes 2 s sent its first event" in printed
         password = server.redis.url.split(":")[2].split("@")[0]
