@@ -7,3 +7,6 @@ from __future__ import annotations
 
 # Seconds that a machine with ten processes per core adds to any wait.
 SLACK = 8.0
+
+# Seconds that a test waits longer for what it needs, if it claims no time.
+PATIENCE = 90.0

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.bounds import PATIENCE
 from tests.browser import bundles
 from tests.browser.axe import COLOURS, RULES
 from tests.clients import node
@@ -46,9 +47,10 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-LOAD_SECONDS = 15.0
+LOAD_SECONDS = PATIENCE
 # The longest tests start first, so that none is left alone at the end.
 LONG = ("test_every_page.py", "test_tasks.py", "test_accessible.py")
+expect.set_options(timeout=LOAD_SECONDS * 1000)
 UNDER_WAY = re.compile(r"/(live|dashboard)/(\?|$)|/console/.*\.json")
 # Loaded, no longer hidden by the skin, and every visible JSON field has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
@@ -298,7 +300,7 @@ def opened_pages(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterat
         context = chromium.new_context(
             storage_state=logins[role], color_scheme=scheme, viewport={"width": width, "height": 900}, **more
         )
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(LOAD_SECONDS * 1000)
         contexts.append(context)
         return Visitor(context.new_page(), base)
 
