@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from mcp_app.execution.admission.checks import NO_DATABASE
+from tests.bounds import PATIENCE
 from tests.clients.raw_http import EventStream, Mcp
 from tests.ledger_app import ledger
 from tests.servers.live import LiveServer, eventually
@@ -58,7 +60,10 @@ class Installation(LiveServer):
 
 
 def start_call(client: Mcp, tool: str, *, via: str | int | None = None, **arguments: Any) -> EventStream:
-    """POST a background call whose request id and progress token are its nonce; return its open stream."""
+    """POST a background call whose request id and progress token are its nonce; return its open stream.
+
+    A call that a busy SQLite file refused was not stored, so it is sent again as its answer says.
+    """
     nonce = arguments["nonce"]
     message = {
         "jsonrpc": "2.0",
@@ -66,9 +71,13 @@ def start_call(client: Mcp, tool: str, *, via: str | int | None = None, **argume
         "method": "tools/call",
         "params": {"name": tool, "arguments": arguments, "_meta": {"progressToken": nonce}},
     }
-    found = client.client.open_stream("POST", client.path, client.headers(), json.dumps(message).encode())
-    assert isinstance(found, EventStream), found
-    return found
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = client.client.open_stream("POST", client.path, client.headers(), json.dumps(message).encode())
+        if isinstance(found, EventStream):
+            return found
+        assert NO_DATABASE.encode() in found.body, found
+        assert time.monotonic() < deadline, found
 
 
 def text_of(message: dict[str, Any]) -> str:
