@@ -26,6 +26,8 @@ from mcpsite.settings import *  # noqa: E402, F403
 from mcpsite.settings import ALLOWED_HOSTS, DATABASES, MIDDLEWARE  # noqa: E402
 
 ALLOWED_HOSTS += ["testserver"]
+# Each test client creates the middleware: without this, it would list two hundred files each time.
+WHITENOISE_AUTOREFRESH = True
 # Pages name their sources, whether `make bundles` was run or not.
 MIDDLEWARE = [name for name in MIDDLEWARE if not name.endswith(".BundlesMiddleware")]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -11,14 +11,19 @@ import pytest
 from tests.plugins.one_of_each import first_cases
 
 TESTS = Path(__file__).resolve().parent.parent
-# Tests of pages and logins depend on the database where they are marked ``postgres``, and the first case of a
-# table shows it. The services that they use are tested in other folders, in every case.
+# Tests of pages and logins depend on the database only where they are marked ``postgres``.
 PAGES = tuple(
     TESTS / folder
     for folder in (
         *("integration/admin", "integration/api", "integration/console"),
         *("unit/auth/identity_provider", "unit/oauth"),
     )
+)
+# Statements differ between the cases of these tables. Elsewhere, the first case of a table shows that its
+# statements work on the other database; `make test` runs every case on SQLite.
+EVERY_CASE = tuple(
+    TESTS / folder
+    for folder in ("unit/database", "unit/message_log", "unit/execution/stored", "integration/exposing")
 )
 # All tests of the files that open every page.
 WHOLE = tuple(TESTS / "integration/admin" / name for name in ("test_hostile_text.py", "test_roles.py"))
@@ -32,8 +37,16 @@ FIXTURES = {
 }
 
 
+def _is_in(item: pytest.Item, folders: tuple[Path, ...]) -> bool:
+    return any(folder in item.path.parents for folder in folders)
+
+
 def _is_of_pages(item: pytest.Item) -> bool:
-    return item.path not in WHOLE and any(folder in item.path.parents for folder in PAGES)
+    return item.path not in WHOLE and _is_in(item, PAGES)
+
+
+def _has_every_case(item: pytest.Item) -> bool:
+    return item.path in WHOLE or _is_in(item, EVERY_CASE)
 
 
 def _depends_on_the_database(item: pytest.Item) -> bool:
@@ -47,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect tests that do not depend on the database."""
     first = first_cases(items)
     kept = [
-        item for item in items if _depends_on_the_database(item) and (item in first or not _is_of_pages(item))
+        item for item in items if _depends_on_the_database(item) and (item in first or _has_every_case(item))
     ]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
