@@ -53,10 +53,13 @@ def calls() -> list[tuple[datetime, str]]:
         for span in (MINUTE, TEN_MINUTES, HOUR, DAY):
             cell = (span, datetime.fromtimestamp(at.timestamp() // span * span, UTC), name)
             counts[cell] = counts.get(cell, 0) + 1
+    rows, callers = [], []
     for (span, at, name), count in counts.items():
         cells = {"span": span, "at": at, "outcome": "ok", "count": count, "b05": count}
-        Rollup.objects.create(method="tools/call", tool=name, **cells)
-        CallerRollup.objects.create(kind="client", name=name, **cells)
+        rows.append(Rollup(method="tools/call", tool=name, **cells))
+        callers.append(CallerRollup(kind="client", name=name, **cells))
+    Rollup.objects.bulk_create(rows)
+    CallerRollup.objects.bulk_create(callers)
     return found
 
 
