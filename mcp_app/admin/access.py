@@ -63,9 +63,9 @@ MEANING = format_html(
 ABOUT_USERS = (
     "The key has this user's permissions. For an application, use a separate user without a password."
 )
-OLD_KEY_CHOICES = [("24h", "in 24 hours"), ("1h", "in 1 hour"), ("now", "now")]
+OLD_KEY_CHOICES = [("24h", "in 24 hours"), ("1h", "in 1 hour")]
 # A key that has expired can only be replaced at once.
-EXPIRED_CHOICES = OLD_KEY_CHOICES[-1:]
+EXPIRED_CHOICES = [("now", "now")]
 LIFETIMES = [*((str(days), f"in {days} days") for days in USUAL_DAYS), ("", "never")]
 
 
@@ -286,6 +286,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
             "key": key,
             "key_url": self.page_url("change", key),
             "choices": OLD_KEY_CHOICES if key.usable else EXPIRED_CHOICES,
+            "may_revoke": key.usable,
             "problems": problems,
         }
         return TemplateResponse(request, "mcp_admin/key_replace.html", context)

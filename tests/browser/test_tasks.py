@@ -599,7 +599,7 @@ def revoke_a_key(at: Operator) -> None:
 @task(4)
 def replace_a_leaked_key(at: Operator) -> None:
     at.follow("API keys", f"leaked {at.mine}", "Replace key…")
-    at.press(at.button("Replace key"))
+    at.press(at.button("Replace and revoke now"))
     expect(at.page.locator("#mcp-secret")).to_contain_text("mcp_")
     expect(at.page.locator("[data-old-key]")).to_contain_text("revoked")
 

@@ -247,6 +247,13 @@ def test_replaced_key_ends_at_the_chosen_time(root: Client, seeded: Seed, ends: 
 def test_form_suggests_that_both_keys_are_valid_for_a_day(root: Client, seeded: Seed) -> None:
     text = root.get(page("apikey", "replace", seeded.key.pk)).content.decode()
     assert re.findall(r'name="old_key_ends" value="(\w+)" checked', text) == ["24h"]
+    assert re.findall(r'<button [^>]*name="old_key_ends" value="(\w+)"', text) == ["now"]
+
+
+def test_button_of_a_leaked_key_wins_over_the_suggested_time(root: Client, seeded: Seed) -> None:
+    # A browser sends the selected time before the pressed button.
+    root.post(page("apikey", "replace", seeded.key.pk), {"old_key_ends": ["24h", "now"]})
+    assert ApiKey.objects.get(pk=seeded.key.pk).revoked_at is not None
 
 
 def test_replaced_key_leads_to_its_successor(root: Client, seeded: Seed) -> None:
