@@ -295,7 +295,7 @@ class Dispatcher:
 
     async def end_session(self, session: LiveSession, reason: str) -> None:
         """End a session and all its work in every process (SES-07)."""
-        self._log.fact("session.ended", session=session.id, reason=reason)
+        self._log.fact("session.ended", session=session.id, reason=reason, principal=session.principal_key)
         # Most sessions have no background calls, so this usually does not query the database.
         with suppress(StreamsUnavailable):
             if await self._services.sessions.end_without_calls(session, reason):

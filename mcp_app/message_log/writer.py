@@ -25,7 +25,7 @@ from mcp_app.database import clock
 from mcp_app.database.aware_times import AwareDateTimeField
 from mcp_app.database.forking import undivided
 from mcp_app.message_log import rollup_cells as cells
-from mcp_app.message_log import rollups
+from mcp_app.message_log import rollups, session_ends
 from mcp_app.message_log.counts import callers, error_groups
 from mcp_app.message_log.log import FAILURES, MARKS, PENDING_MARKS
 from mcp_app.message_log.pending import (
@@ -277,21 +277,20 @@ def _opened(fact: dict[str, Any]) -> None:
     user_id = fact["user"]
     if user_id is not None and not get_user_model().objects.filter(pk=user_id).exists():
         user_id = None
-    _, is_new = Session.objects.get_or_create(
-        pk=fact["session"],
-        defaults={
-            "principal": fact["principal"],
-            "user_id": user_id,
-            "protocol_version": fact["version"],
-            "client_name": _storable(fact["client_name"])[:200],
-            "client_version": _storable(fact["client_version"])[:100],
-            "fields": fact["fields"],
-            "address": fact["address"],
-            "created_at": _moment(fact["at"]),
-            "last_seen_at": _moment(fact["at"]),
-        },
-    )
-    if not is_new:
+    values = {
+        "principal": fact["principal"],
+        "user_id": user_id,
+        "protocol_version": fact["version"],
+        "client_name": _storable(fact["client_name"])[:200],
+        "client_version": _storable(fact["client_version"])[:100],
+        "fields": fact["fields"],
+        "address": fact["address"],
+        "created_at": _moment(fact["at"]),
+    }
+    pk, seen = fact["session"], {"last_seen_at": _moment(fact["at"])}
+    _, is_new = Session.objects.get_or_create(pk=pk, defaults={**values, **seen})
+    # Another process may have stored the end already.
+    if not is_new and not session_ends.stored_early(pk).update(**values):
         _touched({"sessions": [fact["session"]], "at": fact["at"]})
         return
     logged = Message.objects.filter(session_id=fact["session"], pending=None).exclude(kind=DROPPED)
@@ -314,9 +313,7 @@ def _touched(fact: dict[str, Any]) -> None:
 
 
 def _ended(fact: dict[str, Any]) -> None:
-    Session.objects.filter(pk=fact["session"], ended_at=None).update(
-        ended_at=_moment(fact["at"]), end_reason=fact["reason"][:60]
-    )
+    session_ends.store(fact["session"], fact["reason"], _moment(fact["at"]), fact.get("principal", ""))
 
 
 def _key_used(fact: dict[str, Any]) -> None:

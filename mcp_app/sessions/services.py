@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from mcp_app import conf
 from mcp_app.database import clock
+from mcp_app.message_log import session_ends
 from mcp_app.models import Session, audit
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.streams.blocking.announce import end_session, open_sessions
@@ -29,8 +30,10 @@ def session_states() -> dict[str, Q]:
     }
 
 
-def end_session_now(*, session_id: str, actor: Any = None, reason: str = "by an administrator") -> bool:
-    """End a session from synchronous code.
+def end_session_now(
+    *, session_id: str, actor: Any = None, reason: str = "by an administrator", principal: str = ""
+) -> bool:
+    """End a session from synchronous code. With its ``principal``, the session need not have a row yet.
 
     Returns False if the session has already ended. Also returns False for the record of a modern client,
     because that client has no session.
@@ -38,9 +41,7 @@ def end_session_now(*, session_id: str, actor: Any = None, reason: str = "by an 
     if session_id.startswith(CLIENT_RECORD):
         return False
     with transaction.atomic():
-        changed = Session.objects.filter(pk=session_id, ended_at=None).update(
-            ended_at=clock.now(), end_reason=reason[:60]
-        )
+        changed = session_ends.store(session_id, reason, clock.now(), principal)
         audit(
             actor=actor,
             action="session.end",
@@ -49,7 +50,7 @@ def end_session_now(*, session_id: str, actor: Any = None, reason: str = "by an 
             detail={"reason": reason},
         )
         transaction.on_commit(lambda: end_session(session_id, reason))
-    return bool(changed)
+    return changed
 
 
 def end_sessions_of(principal: str, *, actor: Any, reason: str) -> int:
@@ -60,5 +61,5 @@ def end_sessions_of(principal: str, *, actor: Any, reason: str) -> int:
     # A new session is in Redis before it has a row.
     new = set(open_sessions(principal)).difference(stored)
     for session_id in new:
-        end_session_now(session_id=session_id, actor=actor, reason=reason)
+        end_session_now(session_id=session_id, actor=actor, reason=reason, principal=principal)
     return ended + len(new)

@@ -14,6 +14,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 
 from mcp_app.auth.api_keys import issue_api_key
+from mcp_app.message_log import session_ends
 from mcp_app.message_log.retention import close_idle_sessions
 from mcp_app.message_log.writer import BATCHES, IDLE_SECONDS, YIELD_SECONDS, drain_once, run_forever
 from mcp_app.models import LogCursor, Message, Session
@@ -258,6 +259,28 @@ def test_only_client_messages_update_last_seen() -> None:
     queue.add(batch(line("4", session=SESSION, at=now - 60)))
     drain(queue)
     assert Session.objects.get().last_seen_at.timestamp() == pytest.approx(now - 30)
+
+
+def test_session_whose_end_is_stored_before_its_beginning_is_ended() -> None:
+    now = time.time()
+    end = {"fact": "session.ended", "at": now, "session": SESSION, "reason": "r", "principal": "loopback"}
+    early = batch(line("1", session=SESSION), facts=[end])
+    drain(ListQueue(early, batch(line("2", session=SESSION), facts=[opened(at=now - 5)])))
+    row = Session.objects.get()
+    assert (row.client_name, row.protocol_version, row.messages_logged) == ("tests", opened()["version"], 2)
+    assert (row.end_reason, row.fields) == ("r", opened()["fields"])
+    assert row.ended_at is not None
+    assert row.ended_at.timestamp() == pytest.approx(now)
+    assert row.created_at.timestamp() == pytest.approx(now - 5)
+
+
+def test_end_of_a_session_without_a_record_is_stored_once() -> None:
+    at = datetime.now(UTC)
+    assert not session_ends.store(SESSION, "r", at, "")
+    assert not Session.objects.exists()
+    assert session_ends.store(SESSION, "first", at, "loopback")
+    assert not session_ends.store(SESSION, "second", at, "loopback")
+    assert Session.objects.get().end_reason == "first"
 
 
 @pytest.mark.parametrize("how", ["message", "opened", "seen"])
