@@ -187,7 +187,12 @@ async def _handshake(server: UpstreamServer, who: Identity) -> Peer:
         await asyncio.to_thread(shared_values.drop, _era(server))
         raise
     peer = handshake.initialized(_result(reply), reply.session)
-    await _post(server, outgoing.initialized(peer))
+    try:
+        await _post(server, outgoing.initialized(peer))
+    except UpstreamFault:
+        # Otherwise the server would keep a session that no caller uses.
+        await _delete(server, peer)
+        raise
     if is_probed:
         _legacy_until[server.key] = time.monotonic() + ERA_SECONDS
         await asyncio.to_thread(shared_values.put, _era(server), b"legacy", ERA_SECONDS)

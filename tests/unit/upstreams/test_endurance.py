@@ -34,6 +34,7 @@ class Unsteady:
 
     def __init__(self) -> None:
         self.open: set[str] = set()
+        self.refuses_initialized = False
         self.called = asyncio.Event()
         self._numbers = count(1)
 
@@ -44,6 +45,8 @@ class Unsteady:
             self.open.add(number)
             told = {"protocolVersion": V2025_11_25, "capabilities": {"tools": {}}, "serverInfo": {}}
             writer.write(answer(message, told, f"Mcp-Session-Id: {number}"))
+        elif message.get("method") == "notifications/initialized" and self.refuses_initialized:
+            writer.write(response(b"", status="500 Internal Server Error"))
         elif message.get("method") == "tools/call":
             self.called.set()
             self._end(message["params"]["name"], message, heard, writer)
@@ -92,12 +95,23 @@ async def test_rounds_of_calls_leave_nothing_behind(rounds: int, monkeypatch: py
     assert site.open == set()
 
 
+@pytest.mark.requirement("INT-75")
+async def test_session_of_a_failed_handshake_is_ended() -> None:
+    site = Unsteady()
+    site.refuses_initialized = True
+    async with serve_kept(site) as served:
+        server = UpstreamServer(1, "other", f"http://127.0.0.1:{served.port}/mcp", era="legacy")
+        with pytest.raises(UpstreamFault):
+            await client.opened(server, Caller("session:1"))
+    assert site.open == set()
+
+
 async def one_round(server: UpstreamServer, site: Unsteady, end: str, kind: Kind | None, number: int) -> None:
     """Open a session, call, and end both."""
     caller = Caller(f"session:{number}")
     seconds = 0.05 if end == "silent" else 5.0
     site.called.clear()
-    # Not within the time of a silent call: the client cannot end a session whose id it did not receive.
+    # The handshake comes first, so that a round cuts or cancels only its call.
     await client.opened(server, caller)
 
     def send(take: Any) -> Any:
