@@ -115,7 +115,7 @@ def all_holders_in_words(permissions: Collection[str]) -> dict[str, str]:
     """
     asked = {permission for permission in permissions if permission}
     givers, names, own = givers_of(asked), names_of(asked), own_holders(asked)
-    words = {permission: EVERYONE for permission in permissions if not permission}
+    words: dict[str, str] = {permission: EVERYONE for permission in permissions if not permission}
     for permission in asked:
         groups = [giver.name for giver in givers.get(permission, ())]
         if (group := group_of(permission)) is not None:
