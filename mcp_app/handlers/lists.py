@@ -8,7 +8,16 @@ from mcp_app.protocol.errors import InvalidParams
 
 def page(kind: str, context: CallerContext, params: Params) -> bytes:
     """Return the encoded page after ``cursor`` (PAGE-01). Raise InvalidParams for a bad cursor (PAGE-02)."""
+    return context.catalogue.page(kind, context.session.version, _cursor(params))
+
+
+def may_build(kind: str, context: CallerContext, params: Params) -> bool:
+    """Return True if ``page`` may take long. Raise InvalidParams for a cursor that is no string."""
+    return context.catalogue.may_build(kind, context.session.version, _cursor(params))
+
+
+def _cursor(params: Params) -> str | None:
     cursor = params.get("cursor")
     if cursor is not None and type(cursor) is not str:
         raise InvalidParams("The member 'cursor' must be a string.")
-    return context.catalogue.page(kind, context.session.version, cursor)
+    return cursor

@@ -38,7 +38,7 @@ MODERN: dict[str, Handler] = {**BOTH, "server/discover": lifecycle.discover}
 # Handlers that can answer synchronously. They return None for requests that they cannot answer.
 QUICK: dict[str, QuickHandler] = {
     "ping": lifecycle.ping,
-    "tools/list": tools.list_tools,
+    "tools/list": tools.list_built_tools,
     "tools/call": tools.call_inline,
     "prompts/list": prompts.list_prompts,
     "resources/list": resources.list_resources,

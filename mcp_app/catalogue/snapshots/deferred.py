@@ -47,6 +47,11 @@ class DeferredToolEntry(ToolEntry):
     _rows: DeferredRows
     _values: tuple[Any, ...] | None
 
+    @property
+    def is_built(self) -> bool:
+        """Whether all members have a value."""
+        return self._values is None
+
     def __getattr__(self, name: str) -> Any:
         """Build the entry, and return the member. Python calls this for members without a value only."""
         if name not in _FIELDS:

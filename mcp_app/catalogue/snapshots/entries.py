@@ -30,6 +30,11 @@ class Entry:
     tags: tuple[str, ...] = ()
     source: str = ""
 
+    @property
+    def is_built(self) -> bool:
+        """Whether all members have a value; see ``deferred``."""
+        return True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry(Entry, ToolLimits):

@@ -37,6 +37,7 @@ class Pages:
         "_cached_bytes",
         "_codec",
         "_entries",
+        "_is_built",
         "_keys",
         "_kind",
         "_mentioned",
@@ -51,6 +52,7 @@ class Pages:
         self._entries = sorted(entries, key=_order)
         self._keys = [entry.order for entry in self._entries]
         self._mentioned = tuple(sorted({entry.permission for entry in entries if entry.permission}))
+        self._is_built = False
         self._size = max(1, size)
         self._codec = codec
         self._revision = revision
@@ -62,17 +64,29 @@ class Pages:
 
         Raises InvalidParams for an invalid cursor.
         """
-        held = tuple(name for name in self._mentioned if name in permissions) if self._mentioned else ()
-        key = (version, held, cursor)
+        key = self._key(version, permissions, cursor)
         cached = self._cache.get(key)
         if cached is None:
-            cached = self._encode(version, held, cursor)
+            cached = self._encode(*key)
             self._cached_bytes += len(cached)
             if len(self._cache) >= MAX_CACHED_PAGES or self._cached_bytes > MAX_CACHED_BYTES:
                 self._cache.clear()
                 self._cached_bytes = len(cached)
             self._cache[key] = cached
         return cached
+
+    def may_build(self, version: str, permissions: Container[str], cursor: str | None) -> bool:
+        """Return True if ``page`` may build entries, which takes 0.3 ms for each."""
+        if self._is_built or self._key(version, permissions, cursor) in self._cache:
+            return False
+        self._is_built = all(entry.is_built for entry in self._entries)
+        return not self._is_built
+
+    def _key(
+        self, version: str, permissions: Container[str], cursor: str | None
+    ) -> tuple[str, tuple[str, ...], str | None]:
+        held = tuple(name for name in self._mentioned if name in permissions) if self._mentioned else ()
+        return version, held, cursor
 
     def _encode(self, version: str, held: tuple[str, ...], cursor: str | None) -> bytes:
         kind, member = _MEMBERS[self._kind]

@@ -76,6 +76,10 @@ class CatalogueView(NamedTuple):
         """
         return self.snapshot.pages[kind].page(version, self.permissions, cursor)
 
+    def may_build(self, kind: str, version: str, cursor: str | None = None) -> bool:
+        """Return True if ``page`` may build entries, so that a server should call it in a thread."""
+        return self.snapshot.pages[kind].may_build(version, self.permissions, cursor)
+
     async def complete(
         self, ref: Mapping[str, Any], argument_name: str, value: str, context_arguments: Mapping[str, str]
     ) -> completion.Completed:

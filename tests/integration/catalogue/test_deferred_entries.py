@@ -65,6 +65,17 @@ def members(entry: ToolEntry) -> dict[str, Any]:
     return {each.name: getattr(entry, each.name) for each in fields(ToolEntry) if each.name not in COMPILED}
 
 
+def test_page_is_left_to_a_thread_until_it_is_built() -> None:
+    add("search")
+    view = seen(current_snapshot.refresh_now(force=True), EVERYTHING)
+    (version, *_) = SERVED
+    assert view.may_build("tools", version)
+    assert not view.may_build("prompts", version)
+    built = view.page("tools", version)
+    assert not view.may_build("tools", version)
+    assert [tool["name"] for tool in orjson.loads(built)["tools"]] == ["search"]
+
+
 @pytest.mark.parametrize(
     "values",
     [
