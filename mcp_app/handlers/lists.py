@@ -12,7 +12,7 @@ def page(kind: str, context: CallerContext, params: Params) -> bytes:
 
 
 def may_build(kind: str, context: CallerContext, params: Params) -> bool:
-    """Return True if ``page`` may take long. Raise InvalidParams for a cursor that is no string."""
+    """Return True if ``page`` may take long. Raise InvalidParams unless the cursor is a string."""
     return context.catalogue.may_build(kind, context.session.version, _cursor(params))
 
 

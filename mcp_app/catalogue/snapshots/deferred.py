@@ -49,7 +49,7 @@ class DeferredToolEntry(ToolEntry):
 
     @property
     def is_built(self) -> bool:
-        """Whether all members have a value."""
+        """True if all members have a value."""
         return self._values is None
 
     def __getattr__(self, name: str) -> Any:

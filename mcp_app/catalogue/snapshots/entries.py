@@ -32,7 +32,7 @@ class Entry:
 
     @property
     def is_built(self) -> bool:
-        """Whether all members have a value; see ``deferred``."""
+        """True if all members have a value; see ``deferred``."""
         return True
 
 
