@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -118,13 +119,27 @@ class Socket:
         self._socket.close()
 
 
+def watching(port: int, key: str, session: str) -> Socket:
+    """Return a page that watches a session. Daphne resets handshakes that take five seconds: open another."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        page = Socket(port, key)
+        try:
+            page.watch(session)
+        except ConnectionResetError:
+            page.close()
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return page
+
+
 @pytest.mark.parametrize("server", ["uvicorn", "daphne"])
 def test_page_shows_messages_of_another_process(server: str, live: LiveServer, daphne: int, key: str) -> None:
     port = live.ports[0] if server == "uvicorn" else daphne
     with closing(live.mcp(1)) as client:
         client.initialize()
-        with closing(Socket(port, key)) as page:
-            page.watch(str(client.session))
+        with closing(watching(port, key, str(client.session))) as page:
             client.call("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
             while not (rows := [row for row in page.frame()["rows"] if row["method"] == "tools/call"]):
                 pass
