@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.bounds import PATIENCE
 from tests.browser import axe
 from tests.browser.conftest import Visit, looks, opened_pages, picture, sign_in
 from tests.browser.hands import Keys
@@ -35,9 +36,11 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
         server.shell("from tests.samples.admin_seed import people; people()")
         command = [sys.executable, "manage.py", "mcp_upstreams"]
         with subprocess.Popen(command, cwd=ROOT, env=server.environment) as bridge:
-            eventually(socket.exists, 30, "the bridge")
-            yield server
-            bridge.terminate()
+            try:
+                eventually(socket.exists, PATIENCE, "the bridge")
+                yield server
+            finally:
+                bridge.terminate()
         assert server.trouble() == []
 
 

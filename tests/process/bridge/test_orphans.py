@@ -17,6 +17,7 @@ import pytest
 from mcp_app import conf
 from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.sessions import end
+from tests.bounds import PATIENCE
 from tests.process.bridge.conftest import COMMANDS, is_running, server_of
 from tests.process.bridge.test_bridge import call
 from tests.servers.live import ROOT, eventually
@@ -35,8 +36,8 @@ def running(tmp_path: Path, settings: Any) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
         [sys.executable, "manage.py", "mcp_upstreams"], cwd=ROOT, env=environment, start_new_session=True
     ) as process:
-        eventually(Path(conf.get().upstream_socket).exists, 30, "the socket")
         try:
+            eventually(Path(conf.get().upstream_socket).exists, PATIENCE, "the socket")
             yield process
         finally:
             process.kill()
