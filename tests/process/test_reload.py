@@ -67,6 +67,8 @@ class Tools:
         self.installation = Installation(folder, "--reload", **self.settings)
 
     def write(self, word: str) -> None:
+        """Write code that says a word no other test uses; ``word`` is kept."""
+        self.word = word
         self.code.write_text(TOOLS.replace("WORD", word))
 
     def serves(self, client: Mcp, word: str) -> bool:
@@ -169,20 +171,19 @@ def methods(stream: EventStream, client: Mcp) -> set[str]:
 def test_running_call_finishes_old_code_and_new_call_runs_edited_code(
     tools: Tools, client: Mcp, tmp_path: Path, name: str
 ) -> None:
-    tools.edit(client, "earlier")
+    earlier, later = tools.word, f"after {name}"
     slow, quick = tmp_path / "slow", tmp_path / "quick"
     quick.touch()
     call = client.open_call("tools/call", {"name": name, "arguments": {"file": str(slow)}})
     wait_until(Path(f"{slow}.begun").exists, 30.0, "the call runs")
-    tools.edit(client, "later")
-    assert "later" in json.dumps(client.tool(name, file=str(quick)))
+    tools.edit(client, later)
+    assert later in json.dumps(client.tool(name, file=str(quick)))
     slow.touch()
-    assert "earlier" in answer_of(call, client)
+    assert f'"{earlier}"' in answer_of(call, client)
 
 
 def test_unresumable_modern_call_is_answered_through_edits(tools: Tools, client: Mcp, tmp_path: Path) -> None:
-    tools.edit(client, "before")
-    slow = tmp_path / "slow"
+    before, slow = tools.word, tmp_path / "slow"
     asked = {"name": "word_when", "arguments": {"file": str(slow)}}
     with ThreadPoolExecutor(1) as pool:
         modern = Modern(tools.installation.port, patience=120.0)
@@ -190,10 +191,10 @@ def test_unresumable_modern_call_is_answered_through_edits(tools: Tools, client:
         wait_until(Path(f"{slow}.begun").exists, 30.0, "the call runs")
         # The second edit takes longer than a stopping process would wait.
         tools.edit(client, "between")
-        tools.edit(client, "after")
+        tools.edit(client, "at last")
         assert not call.done()
         slow.touch()
-        assert "before" in json.dumps(call.result(60.0))
+        assert f'"{before}"' in json.dumps(call.result(60.0))
 
 
 def answer_of(stream: EventStream, client: Mcp) -> str:
@@ -224,11 +225,10 @@ def answer_of(stream: EventStream, client: Mcp) -> str:
 def test_broken_edit_is_reported_while_previous_code_is_served(
     tools: Tools, client: Mcp, mistake: str, line: int, says: str
 ) -> None:
-    tools.edit(client, "good")
     tools.code.write_text(mistake)
     wait_until(lambda: says in tools.installation.output, SERVED_SECONDS, "the mistake is shown")
     assert f'File "{tools.code}", line {line}' in tools.installation.output
-    assert tools.serves(client, "good")
+    assert tools.serves(client, tools.word)
     kept = json.loads((tools.installation.data / "run" / "code_fault.json").read_text())
     assert (kept["file"], kept["line"]) == (str(tools.code), line)
     checked = manage(tools.installation.data.parent, "check", **tools.settings)
@@ -237,7 +237,7 @@ def test_broken_edit_is_reported_while_previous_code_is_served(
     assert says in checked.stderr
     assert "Traceback" not in checked.stderr
 
-    tools.edit(client, "mended")
+    tools.edit(client, f"mended at {line}")
     assert not (tools.installation.data / "run" / "code_fault.json").exists()
 
 
