@@ -18,7 +18,7 @@ import pytest
 
 from tests.bounds import PATIENCE, SLACK
 from tests.clients.raw_http import Mcp, RawClient
-from tests.process.installation import ROOT, Installation, wait_until
+from tests.process.installation import ROOT, START_SECONDS, Installation, wait_until
 from tests.servers.small_disk import no_room, small_disk
 
 pytestmark = pytest.mark.process
@@ -178,7 +178,8 @@ def test_frozen_child_is_replaced_and_service_recovers(running: Installation, na
     wait_until(lambda: running.pid(name) not in (0, old), 12.0 + 18.0, f"{name} is replaced")
     running.remember()
     wait_until(lambda: opens_a_session(running.port), 90.0, "a session opens again")
-    wait_until(lambda: status_of(running.port, "/readyz") == 200, 90.0, "ready again")
+    # On a busy machine, another child may have been silent as well, and starts again.
+    wait_until(lambda: status_of(running.port, "/readyz") == 200, START_SECONDS, "ready again")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
