@@ -11,9 +11,12 @@ def page(kind: str, context: CallerContext, params: Params) -> bytes:
     return context.catalogue.page(kind, context.session.version, _cursor(params))
 
 
-def may_build(kind: str, context: CallerContext, params: Params) -> bool:
-    """Return True if ``page`` may take long. Raise InvalidParams unless the cursor is a string."""
-    return context.catalogue.may_build(kind, context.session.version, _cursor(params))
+def built_page(kind: str, context: CallerContext, params: Params) -> bytes | None:
+    """Return the encoded page after ``cursor`` (PAGE-01), or None if ``page`` may take long.
+
+    Raises InvalidParams for a bad cursor (PAGE-02).
+    """
+    return context.catalogue.built_page(kind, context.session.version, _cursor(params))
 
 
 def _cursor(params: Params) -> str | None:

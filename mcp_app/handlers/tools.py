@@ -24,7 +24,7 @@ from mcp_app.handlers.context import (
     progress_token,
     request_meta,
 )
-from mcp_app.handlers.lists import may_build, page
+from mcp_app.handlers.lists import built_page, page
 from mcp_app.limits.limiter import Ticket, ticket_for
 from mcp_app.limits.rules import Bucket
 from mcp_app.protocol import downlevel
@@ -40,14 +40,12 @@ LATE_SECONDS = 60.0
 
 def list_tools(context: CallerContext, params: Params) -> Result | Awaitable[Result]:
     """Return a page of tools (TOOL-01). If some must be built first, a thread makes the page."""
-    if may_build("tools", context, params):
-        return asyncio.to_thread(page, "tools", context, params)
-    return page("tools", context, params)
+    return built_page("tools", context, params) or asyncio.to_thread(page, "tools", context, params)
 
 
 def list_built_tools(context: CallerContext, params: Params) -> Result:
     """Return a page of tools, or None if some must be built first."""
-    return None if may_build("tools", context, params) else page("tools", context, params)
+    return built_page("tools", context, params)
 
 
 def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Result]:

@@ -76,9 +76,12 @@ class CatalogueView(NamedTuple):
         """
         return self.snapshot.pages[kind].page(version, self.permissions, cursor)
 
-    def may_build(self, kind: str, version: str, cursor: str | None = None) -> bool:
-        """Return True if ``page`` may build entries, so that a server should call it in a thread."""
-        return self.snapshot.pages[kind].may_build(version, self.permissions, cursor)
+    def built_page(self, kind: str, version: str, cursor: str | None = None) -> bytes | None:
+        """Return what ``page`` returns, or None if entries may have to be built first, which takes long.
+
+        Raises InvalidParams for a cursor that this server did not issue (PAGE-02).
+        """
+        return self.snapshot.pages[kind].built_page(version, self.permissions, cursor)
 
     async def complete(
         self, ref: Mapping[str, Any], argument_name: str, value: str, context_arguments: Mapping[str, str]

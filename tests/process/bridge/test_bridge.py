@@ -103,6 +103,7 @@ async def test_busy_process_for_all_callers_becomes_no_session(
 async def test_end_of_a_session_ends_its_process_and_children(bridge: Bridge) -> None:
     server = server_of("usual")
     pids = [int(await call(server, name)) for name in ("pid", "child")]
+    assert all(map(is_running, pids))
     await sessions.end(server, Caller("one"))
     await until(lambda: not any(map(is_running, pids)))
     await until(lambda: not pools(bridge))
