@@ -17,8 +17,8 @@ from mcp_app.egress.target import Target
 from mcp_app.egress.turns import Turns
 from mcp_app.egress.wire import Wire
 
-# Servers often close idle connections after a minute, and some after 15 seconds.
-IDLE_SECONDS: Final = 10.0
+# Node.js and uvicorn close idle connections after 5 seconds. A request that crosses such a close fails.
+IDLE_SECONDS: Final = 4.0
 MAX_IDLE: Final = 400
 CLOSE_SECONDS: Final = 1.0
 Task = asyncio.Task[object]

@@ -137,18 +137,22 @@ async def with_secrets(server: UpstreamServer, until: float, attempt: Callable[[
 
 
 async def delete(server: UpstreamServer, headers: Headers, *, seconds: float) -> None:
-    """End a session. Servers may refuse this (405), so every answer is accepted."""
+    """End a session within ``seconds``, or within as many again at the second attempt.
+
+    Servers may refuse this (405), so every answer is accepted.
+    """
     if (session_id := _local(headers)) is not None:
         if (session := local_sessions.pop(session_id, None)) is not None:
             session.close()
         return
-    until = time.monotonic() + seconds
-    own = await secrets_of(server, until)
+    own = await secrets_of(server, time.monotonic() + seconds)
     request = Request("DELETE", server.url, headers)
-    with suppress(EgressFailed, EgressRefused):
-        left = left_until(until)
-        async with exchange(request, policy(BUDGET), own, socket=_socket(server), seconds=left):
-            pass
+    # A kept connection may have been closed in this moment. DELETE is idempotent (RFC 9110 section 9.2.2).
+    with suppress(EgressRefused):
+        for _ in range(2):
+            with suppress(EgressFailed):
+                async with exchange(request, policy(BUDGET), own, socket=_socket(server), seconds=seconds):
+                    return
 
 
 async def _attempt(

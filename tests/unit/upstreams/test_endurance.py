@@ -34,7 +34,7 @@ class Unsteady:
 
     def __init__(self) -> None:
         self.open: set[str] = set()
-        self.refuses_initialized = False
+        self.refuses_initialized = self.closes_at_delete = False
         self.called = asyncio.Event()
         self._numbers = count(1)
 
@@ -51,6 +51,10 @@ class Unsteady:
             self.called.set()
             self._end(message["params"]["name"], message, heard, writer)
         else:
+            if heard.line.startswith("DELETE") and self.closes_at_delete:
+                self.closes_at_delete = False
+                writer.close()
+                return
             if heard.line.startswith("DELETE"):
                 self.open.discard(str(heard.header("mcp-session-id")))
             writer.write(response(b"", status="202 Accepted"))
@@ -103,6 +107,18 @@ async def test_session_of_a_failed_handshake_is_ended() -> None:
         server = UpstreamServer(1, "other", f"http://127.0.0.1:{served.port}/mcp", era="legacy")
         with pytest.raises(UpstreamFault):
             await client.opened(server, Caller("session:1"))
+    assert site.open == set()
+
+
+@pytest.mark.requirement("INT-75")
+async def test_session_is_ended_beside_a_connection_that_closes() -> None:
+    site, caller = Unsteady(), Caller("session:1")
+    site.closes_at_delete = True
+    async with serve_kept(site) as served:
+        server = UpstreamServer(1, "other", f"http://127.0.0.1:{served.port}/mcp", era="legacy")
+        await client.opened(server, caller)
+        await sessions.end(server, caller)
+    assert not site.closes_at_delete
     assert site.open == set()
 
 
