@@ -133,9 +133,9 @@ class ResourceEntry(Entry):
 
 
 class Built(NamedTuple):
-    """An entry and the digest of its row."""
+    """An entry and the hash of its row."""
 
-    digest: bytes
+    hash: int
     entry: Any
 
 

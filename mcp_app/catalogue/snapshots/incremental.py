@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -38,20 +37,18 @@ class Builder:
     def entries(self, rows: QuerySet[Any], build: Callable[[Any], E | None]) -> list[E]:
         """Return the entries of enabled rows in order. ``build`` returns None for a row without an entry."""
         before = self._before.get(rows.model, {})
-        names, digests, values = _stored(rows.model, before)
-        found = {
-            pk: before[pk] for pk, digest in digests.items() if pk in before and before[pk].digest == digest
-        }
+        names, hashes, values = _stored(rows.model, before)
+        found = {pk: before[pk] for pk, value in hashes.items() if pk in before and before[pk].hash == value}
         if rows.model is Tool:
             later = DeferredRows(names, build)
             entries = ((pk, later.entry(each)) for pk, each in values.items())
-            found |= {pk: Built(digests[pk], entry) for pk, entry in entries if entry is not None}
-        for row in _changed(rows, [pk for pk in digests if pk not in found]):
-            entry = build(row) if row.pk in digests and row.pk not in found else None
+            found |= {pk: Built(hashes[pk], entry) for pk, entry in entries if entry is not None}
+        for row in _changed(rows, [pk for pk in hashes if pk not in found]):
+            entry = build(row) if row.pk in hashes and row.pk not in found else None
             if entry is not None:
-                found[row.pk] = Built(digests[row.pk], entry)
+                found[row.pk] = Built(hashes[row.pk], entry)
         self._by_kind[rows.model] = found
-        return [found[pk].entry for pk in digests if pk in found]
+        return [found[pk].entry for pk in hashes if pk in found]
 
 
 def _changed(rows: QuerySet[Any], keys: list[int]) -> QuerySet[Any]:
@@ -61,18 +58,18 @@ def _changed(rows: QuerySet[Any], keys: list[int]) -> QuerySet[Any]:
 
 
 class _Stored(NamedTuple):
-    """The enabled rows of a kind by id, in the order of lists: digests, and raw values of changed rows."""
+    """The enabled rows of a kind by id, in the order of lists: hashes, and raw values of changed rows."""
 
     names: list[str]
-    digests: dict[int, bytes]
+    hashes: dict[int, int]
     values: dict[int, tuple[Any, ...]]
 
 
 def _stored(kind: type[Any], before: Mapping[int, Built]) -> _Stored:
-    """Return the digest of each enabled row, and the raw values of rows with another digest ``before``.
+    """Return the hash of each enabled row, and the raw values of rows with another hash ``before``.
 
-    The digest of a row includes the related rows that its source needs. It uses raw database values, because
-    creating model instances would take most of the load time.
+    The hash of a row includes the related rows that its source needs. It is of raw database values, because
+    creating model instances would take most of the load time. It is valid within this process.
     """
     fields = [field for field in kind._meta.concrete_fields if field.name not in _AUDIT | _MIRRORED]
     names = [field.attname for field in fields]
@@ -81,22 +78,26 @@ def _stored(kind: type[Any], before: Mapping[int, Built]) -> _Stored:
     # Mirrored columns are null in copied rows.
     own = [f"CASE WHEN definition_hash = '' THEN {_quoted(field)} END" for field in mirrored]
     columns = ", ".join([*(_quoted(field) for field in fields), *own])
-    digests: dict[int, bytes] = {}
+    hashes: dict[int, int] = {}
     values: dict[int, tuple[Any, ...]] = {}
-    bases: dict[int, list[int]] = {}
+    related_to: dict[int, list[int]] = {}
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {columns} FROM {kind._meta.db_table} WHERE enabled ORDER BY position, id"  # noqa: S608
         )
         for row in cursor:
             pk = row[key]
-            digest = digests[pk] = hashlib.sha256(orjson.dumps(row)).digest()
-            if pk not in before or before[pk].digest != digest:
+            # Tuples of -1 and of -2 have the same hash, so the row is written as text.
+            found = hashes[pk] = hash(orjson.dumps(row))
+            if pk not in before or before[pk].hash != found:
                 values[pk] = row
-            bases[pk] = [row[index] for index in behind if row[index] is not None]
-    # A related tool that is disabled has no digest.
-    digests = {pk: b"".join(digests.get(each, b"") for each in (pk, *found)) for pk, found in bases.items()}
-    return _Stored([*names, *(field.attname for field in mirrored)], digests, values)
+            if others := [row[index] for index in behind if row[index] is not None]:
+                related_to[pk] = others
+    own_hashes = dict(hashes)
+    for pk, others in related_to.items():
+        # A related tool that is disabled has no hash.
+        hashes[pk] = hash((own_hashes[pk], *(own_hashes.get(each) for each in others)))
+    return _Stored([*names, *(field.attname for field in mirrored)], hashes, values)
 
 
 def _quoted(field: Any) -> str:
