@@ -136,7 +136,7 @@ async def listing(
 async def _listing(
     server: UpstreamServer, caller: Caller, lists: Collection[tuple[str, str, str]]
 ) -> Listing:
-    peer = await opened(server, caller)
+    peer = await _guarded(server, partial(sessions.renewed, server, caller))
     items, size = dict[str, list[dict[str, Any]]](), 0
     for capability, method, member in lists:
         if capability not in peer.capabilities:
@@ -159,7 +159,7 @@ async def _listing(
             cursor = pages.take(answer.result)
             params = {"cursor": cursor}
         items[member] = pages.items
-    return Listing(await sessions.opened(server, caller), items)
+    return Listing(peer, items)
 
 
 async def opened(server: UpstreamServer, caller: Caller) -> Peer:

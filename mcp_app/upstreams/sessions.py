@@ -104,6 +104,17 @@ async def opened(server: UpstreamServer, caller: Caller) -> Peer:
     return await asyncio.shield(task)
 
 
+async def renewed(server: UpstreamServer, caller: Caller) -> Peer:
+    """Return the server after a new handshake, which replaces the one of the caller. Raise UpstreamFault.
+
+    A modern server may have other capabilities than at the last handshake. Redis has neither its title nor
+    its instructions.
+    """
+    peer = await _handshake(server, identity(caller))
+    await _share(server, caller, peer)
+    return peer
+
+
 def is_modern(server: UpstreamServer) -> bool:
     """Return True if this process knows the handshake of a server of the modern era."""
     return _modern(server) in _kept
@@ -130,7 +141,7 @@ async def forget(server: UpstreamServer, caller: Caller, peer: Peer) -> None:
     name = _modern(server) if peer.is_modern else _legacy(server, caller)
     if (found := _kept.get(name)) is not None and found.peer == peer:
         del _kept[name]
-    if await asyncio.to_thread(_read, name) == peer:
+    if await asyncio.to_thread(_is_shared, name, peer):
         await asyncio.to_thread(shared_values.drop, name)
 
 
@@ -157,12 +168,17 @@ async def _open(server: UpstreamServer, caller: Caller) -> Peer:
         await asyncio.sleep(0.05)
     try:
         peer = await _handshake(server, identity(caller))
-        name = names[0] if peer.is_modern else names[1]
-        _keep(server, caller, name, peer)
-        await asyncio.to_thread(_write, name, peer)
+        await _share(server, caller, peer)
         return peer
     finally:
         await asyncio.to_thread(shared_values.release, lock, holder)
+
+
+async def _share(server: UpstreamServer, caller: Caller, peer: Peer) -> None:
+    """Store a new handshake for this process and the others."""
+    name = _modern(server) if peer.is_modern else _legacy(server, caller)
+    _keep(server, caller, name, peer)
+    await asyncio.to_thread(_write, name, peer)
 
 
 async def _handshake(server: UpstreamServer, who: Identity) -> Peer:
@@ -265,6 +281,11 @@ def _read(name: str) -> Peer | None:
     return None if found is None else Peer(**orjson.loads(found))
 
 
+def _is_shared(name: str, peer: Peer) -> bool:
+    """Return True if Redis has this handshake, of which it has no texts."""
+    return _read(name) == replace(peer, info={}, instructions="")
+
+
 def _write(name: str, peer: Peer) -> None:
     told = {"version": peer.version, "session": peer.session, "capabilities": peer.capabilities}
     shared_values.put(name, orjson.dumps(told), MODERN_SECONDS if peer.is_modern else IDLE_SECONDS)
@@ -295,7 +316,7 @@ async def _end_if_idle(name: str, peer: Peer, server: UpstreamServer) -> None:
     kept = _kept.get(name)
     found = kept if kept is not None and kept.peer == peer else None
     used_here = found is not None and time.monotonic() - found.used_at < IDLE_SECONDS
-    if used_here or await asyncio.to_thread(_read, name) == peer:
+    if used_here or await asyncio.to_thread(_is_shared, name, peer):
         if found is not None:
             loop = asyncio.get_running_loop()
             loop.call_later(IDLE_SECONDS, _look_for_end, name, peer, server)

@@ -17,6 +17,7 @@ from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.listening import Listener
 from mcp_app.upstreams.server import UpstreamServer
 from tests.unit.egress.sites import Heard, response, serve_kept
+from tests.unit.transports.streamable_http.asgi import LOOPBACK
 from tests.unit.upstreams.conftest import Upstream
 
 TOOLS = [("tools", "tools/list", "tools")]
@@ -91,6 +92,33 @@ async def test_ended_session_is_opened_once_more(upstream: Upstream) -> None:
 
 
 @only_legacy
+async def test_ended_session_that_redis_has_is_opened_once_more(
+    upstream: Upstream, clean_redis: str, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    server = upstream.settings()
+    await call(server, "counter")
+    (first,) = upstream.session_ids
+    await upstream.server.process.sessions.end(first.decode(), "the test ends it")
+    assert text(await call(server, "counter")) == "1"
+    assert len(upstream.session_ids - {first}) == 1
+
+
+@only_legacy
+async def test_idle_session_that_another_process_uses_goes_on(
+    upstream: Upstream, clean_redis: str, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    server = upstream.settings()
+    await call(server, "counter")
+    ((name, kept),) = sessions._kept.items()
+    # Redis has the session, because another process used it lately.
+    kept.used_at -= 2 * sessions.IDLE_SECONDS
+    await sessions._end_if_idle(name, kept.peer, server)
+    assert text(await call(server, "counter")) == "2"
+
+
+@only_legacy
 async def test_processes_share_sessions_through_redis(
     upstream: Upstream, clean_redis: str, settings: Any
 ) -> None:
@@ -113,6 +141,17 @@ async def test_modern_server_has_one_handshake_and_no_sessions(upstream: Upstrea
         await call(server, "counter", key=key)
     assert len(upstream.requests) == 3
     assert upstream.session_ids == set()
+
+
+async def test_listing_has_a_handshake_with_the_texts_of_the_server(
+    upstream: Upstream, clean_redis: str, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    server = upstream.settings()
+    await call(server, "counter")
+    sessions._kept.clear()  # As in another process, which has the handshake of Redis.
+    found = await client.listing(server, TOOLS)
+    assert found.peer.info["name"] == LOOPBACK.server.name
 
 
 @pytest.mark.requirement("INT-63")
