@@ -74,14 +74,18 @@ class MessageAdmin(ErrorTriage, SavedSearches, RowPageAdmin[Message]):
             named = {"Content-Disposition": f'attachment; filename="{name}"'}
             text = as_csv(shown.table, shown.view, shown.since, shown.at)
             return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=named)
-        context = {**self.object_context(request, "Figures"), "figures": shown}
+        context = {**self.object_context(request, "Figures"), "is_place": True, "figures": shown}
         return TemplateResponse(request, "mcp_admin/figures.html", context)
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:
         """List the groups of similar errors."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        context = {**self.object_context(request, "Errors"), "errors": error_list(request)}
+        context = {
+            **self.object_context(request, "Errors"),
+            "is_place": True,
+            "errors": error_list(request),
+        }
         return TemplateResponse(request, "mcp_admin/errors.html", context)
 
     def error_view(self, request: HttpRequest, digest: str) -> HttpResponse:

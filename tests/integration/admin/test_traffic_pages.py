@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.timeline import PAGE_SIZE, SHOWN_CHARACTERS
 from mcp_app.models import AuditEvent, Call, Message, Session
 from tests.integration.admin.addresses import page
@@ -210,6 +211,27 @@ def test_request_and_response_are_shown_in_two_panes(root: Client, seeded: Seed)
 def test_pages_without_a_list_have_their_own_heading(model: str, view: str, title: str, root: Client) -> None:
     heading = root.get(page(model, view)).content.decode().partition("<h1")[2].partition("</h1>")[0]
     assert re.sub(r"<[^>]*>", " ", heading).split(">")[-1].split("chevron_right")[-1].strip() == title
+
+
+@pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own admin has a path of its own")
+@pytest.mark.parametrize(
+    ("model", "view", "listed"),
+    [
+        ("tool", "deleted", "Tools"),
+        ("message", "searches", "Log"),
+        ("toolset", "tokens", "Toolsets"),
+        ("message", "changelist", ""),
+        ("message", "figures", ""),
+        ("message", "errors", ""),
+        ("doctor", "changelist", ""),
+    ],
+)
+def test_heading_of_a_page_below_a_list_links_the_list(
+    model: str, view: str, listed: str, root: Client
+) -> None:
+    heading = root.get(page(model, view)).content.decode().partition("<h1")[2].partition("</h1>")[0]
+    links = re.findall(r'<a href="([^"?]+)[^>]*>([^<]+)</a>', heading)
+    assert links == ([(page(model, "changelist"), listed)] if listed else [])
 
 
 SENT = {
