@@ -194,7 +194,8 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
         "lines": [
             {"level": marked(line.level), "text": marked(line.text)}
             for line in log.lines
-            if call.state == State.APPROVAL_NEEDED or not line.text.startswith(WAITING_WORDS)
+            # These lines are not output of the tool, and the progress above shows the newest of them.
+            if not line.text.startswith(WAITING_WORDS)
         ],
         "after": write_position(log.position),
         "note": note,

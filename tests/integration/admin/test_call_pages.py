@@ -298,6 +298,16 @@ def test_live_view_resumes_after_the_last_event(root: Client, seeded: Seed, with
     assert "t0p" not in text
 
 
+def test_live_view_shows_the_wait_for_approval_as_progress_only(
+    root: Client, seeded: Seed, with_redis: str
+) -> None:
+    waiting = {"progressToken": 1, "progress": 1e-9, "message": "Waiting for approval (3 min left)"}
+    _say(with_redis, seeded.undecided_call, ("notifications/progress", waiting))
+    shown = _live(root, seeded.undecided_call)
+    assert shown["lines"] == []
+    assert shown["progress"]["text"] == "Waiting for approval (3 min left)"
+
+
 @pytest.mark.parametrize("after", ["x", "1", "-", "1-", "-1", "1-x", "9" * 50 + "-1", "١-١", "1-1-1", "%00"])
 def test_live_view_with_unknown_position_starts_at_the_oldest_event(
     after: str, root: Client, seeded: Seed, with_redis: str
