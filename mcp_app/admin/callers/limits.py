@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from mcp_app.admin.callers import limit_words
 from mcp_app.admin.markup import relative
+from mcp_app.auth.principal import LOOPBACK
 from mcp_app.catalogue.snapshots.limit_rules import all_rules
 from mcp_app.catalogue.snapshots.limit_rules import of_tools as tool_rules
 from mcp_app.limits import report
@@ -26,10 +27,15 @@ MOST_RULES: Final = 100
 MOST_USED: Final = 30
 
 
+def names_of(subjects: Iterable[str]) -> dict[str, str]:
+    """Return the texts of subjects for pages. Callers without a login have the name that the log shows."""
+    return {**report.names_of(subjects), LOOPBACK.key: LOOPBACK.name}
+
+
 def usage(fills: Iterable[Fill]) -> list[dict[str, Any]]:
     """Return the rows of a table of used limits."""
     found = list(fills)
-    names = report.names_of(each.bucket.subject for each in found)
+    names = names_of(each.bucket.subject for each in found)
     return [
         {
             "rule": each.bucket.rule.id,
@@ -96,7 +102,7 @@ def of_tools(*, is_linked: bool) -> list[dict[str, str]]:
 def refused_lately() -> list[dict[str, Any]]:
     """Return the rows of a table of subjects that a limit refused in the last day."""
     rows = report.lately_refused()
-    names = report.names_of(each.subject for each in rows)
+    names = names_of(each.subject for each in rows)
     return [
         {
             "limit": each.limit,

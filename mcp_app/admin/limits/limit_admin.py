@@ -237,7 +237,7 @@ class LimitAdmin(RowPageAdmin[LimitRule]):
     def _previewed(self, draft: LimitRule) -> dict[str, Any]:
         rule = current.rule_of(draft)
         found = preview.of_rule(rule, loaded().tools)
-        names = report.names_of(subject for subject, _ in found.subjects)
+        names = tables.names_of(subject for subject, _ in found.subjects)
         return {
             "preview": found,
             "subjects": [(names[subject], number) for subject, number in found.subjects],

@@ -123,10 +123,15 @@ def test_preview_counts_what_the_last_week_would_have_refused(
             at=now - timedelta(minutes=minutes + 1), direction="in", kind="request", method="tools/call",
             target="search", outcome="ok", principal=f"user:{pk}/key:1", duration_ms=5.0,
         )  # fmt: skip
+    for minutes in reversed(range(3)):
+        Message.objects.create(
+            at=now - timedelta(minutes=minutes + 1), direction="in", kind="request", method="tools/call",
+            target="search", outcome="ok", principal="loopback", duration_ms=5.0,
+        )  # fmt: skip
     page = admin_client.post(reverse(ADD), {**FORM, "preview": "1"})
     found = page.context["preview"]
-    assert (found.calls, found.refused) == (6, 3)
-    assert page.context["subjects"] == [("eve", 3)]
+    assert (found.calls, found.refused) == (9, 4)
+    assert page.context["subjects"] == [("eve", 3), ("local user", 1)]
     assert not LimitRule.objects.exists()
 
 
