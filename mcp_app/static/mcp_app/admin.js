@@ -132,6 +132,7 @@ function startPreview(panel) {
   const show = () => {
     renderPrompt(template.value, values, output);
     sayOfPlaceholders(notice, template, declared);
+    panel.hidden = !template.value && notice.hidden;
   };
   const refresh = () => {
     const next = declaredArguments(declared);
@@ -144,7 +145,6 @@ function startPreview(panel) {
   };
   template.addEventListener("input", refresh);
   declared.addEventListener("input", refresh);
-  panel.hidden = false;
   refresh();
 }
 

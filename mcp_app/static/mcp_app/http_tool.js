@@ -131,7 +131,18 @@
     preview.textContent = answer.request;
     problem.textContent = answer.problem;
     problem.hidden = !answer.problem || !form.elements.address.value;
+    preview.hidden = !answer.request;
+    preview.parentElement.hidden = !answer.request && problem.hidden;
     if (answer.rows) sync(answer);
+  }
+
+  // A request without a body asks for none. Entered text stays visible.
+  function body() {
+    const isNone = form.elements.body_mode.value === "none";
+    for (const name of ["body", "content_type"]) {
+      const input = form.elements[name];
+      input.closest(".mcp-field").hidden = isNone && !input.value;
+    }
   }
 
   function later() {
@@ -157,6 +168,8 @@
   });
   form.addEventListener("input", later);
   form.addEventListener("change", later);
+  form.elements.body_mode.addEventListener("change", body);
+  body();
   // The next page has a preview of its own.
   form.addEventListener("submit", () => clearTimeout(timer));
   if (form.elements.address.value) show();

@@ -58,6 +58,8 @@ function openOperations() {
     for (const [key, type] of Object.entries(JSON.parse(at("types").value || "{}"))) types.set(key, type);
     options(field("method"), operations.map((each) => each.method));
     options(field("tag"), operations.flatMap((each) => each.tags));
+    // As high as all of them need, so that it stays as it is while they are searched.
+    list.style.height = `min(26rem, ${operations.length * ROW + 2}px)`;
     page.dataset.loaded = "1";
     filter();
   }

@@ -414,6 +414,7 @@ class Bench {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); this.run(); }
     });
     this.json.addEventListener("input", () => this.changed());
+    this.part("mode").hidden = this.data.kind === "resource"; // It never has arguments.
     this.part("mode").addEventListener("click", () => this.switchMode());
     this.part("stop").addEventListener("click", () => this.stop());
     this.part("copy").addEventListener("click", () => this.copy());
