@@ -73,7 +73,7 @@ def test_pages_without_the_skin_fit_and_are_accessible(visit_plain: Visit, addre
     assert not wrong, json.dumps(wrong, indent=1)
 
 
-@pytest.mark.parametrize("name", ["approval-list", "session-list", "auditevent-list"])
+@pytest.mark.parametrize("name", ["approval-list", "session-list", "auditevent-list", "apikey-list"])
 def test_long_list_without_the_skin_does_not_scroll(
     name: str, visit_plain: Visit, addresses: dict[str, str]
 ) -> None:
