@@ -120,6 +120,12 @@ def test_link_to_the_logout_leads_to_the_page_with_its_button(
     assert browser.get(page).status_code == 302
 
 
+def test_refused_login_has_one_message() -> None:
+    text = log_in("192.0.2.1", "wrong").content.decode()
+    assert "Please enter the correct username" in text
+    assert "Please correct" not in text
+
+
 @pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own head has the link")
 @pytest.mark.parametrize("has_password", [True, False])
 def test_account_menu_changes_the_password_of_users_who_have_one(
