@@ -69,11 +69,15 @@ def _asked(request: HttpRequest, name: str) -> str:
 
 
 def _page(request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
+    may_list = request.user.has_perm(SESSIONS)
     return {
         **admin.site.each_context(request),
         "title": title,
+        # The skin links the list in the heading.
+        "list_opts": Session._meta if may_list else None,
+        "changelist_url": _live_sessions(),
         "may_read": request.user.has_perm(MESSAGES),
-        "may_list": request.user.has_perm(SESSIONS),
+        "may_list": may_list,
         "can_cancel": request.user.has_perm("mcp_app.change_call"),
         **more,
     }
@@ -83,7 +87,11 @@ def _page(request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
 @require_safe
 def sessions(request: HttpRequest) -> HttpResponse:
     """Redirect the former address of the live list of sessions."""
-    return HttpResponseRedirect(f"{reverse('admin:mcp_app_session_changelist')}?live=1")
+    return HttpResponseRedirect(_live_sessions())
+
+
+def _live_sessions() -> str:
+    return f"{reverse('admin:mcp_app_session_changelist')}?live=1"
 
 
 @_for(SESSIONS)
