@@ -8,12 +8,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Final
 
 from billiard import active_children, current_process
-from celery import shared_task
+from celery import bootsteps, shared_task
 from celery.signals import (
-    heartbeat_sent,
     worker_init,
     worker_process_shutdown,
     worker_ready,
@@ -50,6 +49,8 @@ from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.blocking.server_facts import cluster_fault
 
 log = logging.getLogger("mcp.worker")
+
+TICK_SECONDS: Final = 2.0
 
 _stop = threading.Event()
 _lost_jobs = LostJobs()
@@ -123,8 +124,36 @@ def stop_drain(**_: Any) -> None:
     _stop.set()
 
 
-@heartbeat_sent.connect
-def send_heartbeat(**_: Any) -> None:
+class Ticks(bootsteps.StartStopStep):
+    """The timers of the worker's own loop, from each connection to the broker until its end.
+
+    Celery's heartbeats have a signal, but they can be switched off, as ``manage.py up`` does. Each part has
+    its own timer, so the failure of one does not stop the others.
+    """
+
+    _entries: tuple[Any, ...] = ()
+
+    def start(self, parent: Any) -> None:
+        """Start the timers."""
+        parts = (send_heartbeat, end_orphans, give_back_lost_jobs, replace_waiting_children)
+        self._entries = tuple(parent.timer.call_repeatedly(TICK_SECONDS, part) for part in parts)
+
+    def stop(self, parent: Any) -> None:
+        """Stop the timers."""
+        entries, self._entries = self._entries, ()
+        for entry in entries:
+            parent.timer.cancel(entry)
+
+    shutdown = stop
+
+
+@worker_init.connect
+def add_ticks(sender: Any, **_: Any) -> None:
+    """Add the timers to a worker, before the worker builds the parts of its loop."""
+    sender.app.steps["consumer"].add(Ticks)
+
+
+def send_heartbeat() -> None:
     """Send a heartbeat from the worker's own loop, so that /readyz detects a blocked worker."""
     for presence in _presence:
         try:
@@ -159,16 +188,14 @@ def filter_crash_messages(**_: Any) -> None:
         logging.getLogger(name).addFilter(is_news)
 
 
-@heartbeat_sent.connect
-def end_orphans(**_: Any) -> None:
+def end_orphans() -> None:
     """End programs of tools whose child process no longer exists (R32)."""
     ended = _orphans.end([child.pid for child in active_children()])
     if ended:
         log.warning("Ended %d programs of tools whose process is gone", len(ended))
 
 
-@heartbeat_sent.connect
-def give_back_lost_jobs(**_: Any) -> None:
+def give_back_lost_jobs() -> None:
     """Return jobs of dead children to their queue. A job must be able to run a second time."""
     for request in _lost_jobs.among([*state.reserved_requests], [*state.active_requests]):
         log.warning("Job %s was lost with its process and is queued again", request.id)
@@ -176,8 +203,7 @@ def give_back_lost_jobs(**_: Any) -> None:
         state.task_ready(request)
 
 
-@heartbeat_sent.connect
-def replace_waiting_children(**_: Any) -> None:
+def replace_waiting_children() -> None:
     """Add substitutes for children that wait for clients, and end spare children."""
     for pool in _pool:
         pool.adjust(all_begun=len(state.reserved_requests) == len(state.active_requests))

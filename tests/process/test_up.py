@@ -15,7 +15,9 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
+import redis
 
+from mcp_app.streams.connections import keys
 from tests.bounds import PATIENCE, SLACK
 from tests.clients.raw_http import Mcp, RawClient
 from tests.process.installation import ROOT, START_SECONDS, Installation, wait_until
@@ -138,6 +140,22 @@ def test_killed_child_is_replaced_and_service_recovers(running: Installation, na
     running.remember()
     wait_until(lambda: opens_a_session(running.port), 90.0, "a session opens again")
     wait_until(lambda: status_of(running.port, "/readyz") == 200, 90.0, "ready again")
+
+
+def test_worker_sends_heartbeats_as_long_as_it_runs(running: Installation) -> None:
+    def is_seen_again() -> bool:
+        with closing(redis.Redis.from_url((running.data / "run" / "redis.url").read_text())) as client:
+            client.delete(keys.WORKER)
+        wait_until(lambda: status_of(running.port, "/readyz") == 200, PATIENCE, "the next heartbeat")
+        return True
+
+    assert is_seen_again()
+    old = running.pid("redis")
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: running.pid("redis") not in (0, old), PATIENCE, "Redis is replaced")
+    running.remember()
+    wait_until(lambda: opens_a_session(running.port), PATIENCE, "a session opens again")
+    assert is_seen_again()
 
 
 def test_children_dying_on_full_disk_are_replaced(tmp_path: Path) -> None:
