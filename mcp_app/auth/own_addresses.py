@@ -10,7 +10,11 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
+from django.apps import apps
+from django.conf import global_settings
 from django.conf import settings as django_settings
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, reverse
 
 from mcp_app import conf, servers
 from mcp_app.auth.public_paths import COMPANY_ADAPTER, FACTOR_ADAPTER, FACTOR_GATE, FACTOR_MIDDLEWARE, names
@@ -42,6 +46,27 @@ def offers_oauth() -> bool:
     """Return True if this installation issues OAuth tokens and accepts them."""
     settings = conf.get()
     return settings.oauth and settings.auth == "required" and bool(settings.public_url)
+
+
+def login_address() -> str:
+    """Return the address of the login page for users, who need not be staff.
+
+    It is that of this server if it issues tokens. Otherwise ``LOGIN_URL`` of the project comes first.
+    """
+    if not offers_oauth():
+        if django_settings.LOGIN_URL != global_settings.LOGIN_URL:
+            return resolve_url(django_settings.LOGIN_URL)
+        if names_provider() and apps.is_installed("django.contrib.admin"):
+            return reverse("admin:login")
+    try:
+        return reverse("mcp_oauth:login")
+    except NoReverseMatch:
+        return reverse("admin:login")
+
+
+def home_address() -> str:
+    """Return the address of the first page after the login of a user."""
+    return reverse("mcp_oauth:apps" if offers_oauth() else "mcp_connections")
 
 
 def names_provider() -> bool:

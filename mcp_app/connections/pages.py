@@ -11,20 +11,17 @@ from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from django.apps import apps
-from django.conf import global_settings
-from django.conf import settings as django_settings
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.shortcuts import render, resolve_url
+from django.shortcuts import render
 from django.templatetags.static import static
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
 from mcp_app import conf
-from mcp_app.auth.own_addresses import offers_oauth
+from mcp_app.auth.own_addresses import login_address, offers_oauth
 from mcp_app.connections import login, services
 from mcp_app.connections.discovery import LoginRefused
 from mcp_app.connections.registration import document_of
@@ -35,15 +32,6 @@ View = Callable[..., HttpResponse]
 _DONE: Final = {"made": "Account connected.", "ended": "Account disconnected."}
 # Parameters of a redirect that are read. Servers may add others.
 _RESPONSE: Final = ("state", "iss", "code", "error")
-
-
-def login_address() -> str:
-    """Return the address of the login page for users."""
-    if offers_oauth():
-        return reverse("mcp_oauth:login")
-    if django_settings.LOGIN_URL == global_settings.LOGIN_URL and apps.is_installed("django.contrib.admin"):
-        return reverse("admin:login")
-    return resolve_url(django_settings.LOGIN_URL)
 
 
 def for_users(view: View) -> View:

@@ -6,14 +6,13 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from mcp_app import conf
-from mcp_app.auth.own_addresses import offers_company_login, second_factor_lacks
+from mcp_app.auth.own_addresses import home_address, names_provider, offers_company_login, second_factor_lacks
 from mcp_app.catalogue.snapshots.limit_rules import all_rules
 from mcp_app.limits import report
 from mcp_app.limits.matching import Caller
@@ -24,8 +23,17 @@ from mcp_app.oauth.models import Client, Connection
 from mcp_app.protocol import scopes
 
 
-@method_decorator(only_when_offered, name="dispatch")
-class Login(LoginView):
+class OfUsers:
+    """A view that users without an identity provider need, also if this server issues no tokens."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Respond with 404 if users come from an identity provider."""
+        if names_provider():
+            raise Http404
+        return super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+
+
+class Login(OfUsers, LoginView):
     """The login page.
 
     Repeated wrong passwords lock the network address for a while, as in the admin (S22).
@@ -34,7 +42,7 @@ class Login(LoginView):
     template_name = "mcp_oauth/login.html"
 
     def get_default_redirect_url(self) -> str:
-        return reverse("mcp_oauth:apps")
+        return home_address()
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         settings = conf.get()
@@ -44,15 +52,14 @@ class Login(LoginView):
         return {**context, "server": settings.server.label, "to_client": to_client, "company": company}
 
 
-@method_decorator(only_when_offered, name="dispatch")
-class Logout(LogoutView):
+class Logout(OfUsers, LogoutView):
     """The logout of the browser session. Connected clients stay connected."""
 
     http_method_names = ("get", "post", "options")
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Redirect to the page with the button, because a link must not end the session."""
-        return HttpResponseRedirect(reverse("mcp_oauth:apps"))
+        return HttpResponseRedirect(home_address())
 
     def get_default_redirect_url(self) -> str:
         return reverse("mcp_oauth:login")

@@ -17,7 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
-from mcp_app.auth.own_addresses import offers_oauth, second_factor_lacks
+from mcp_app.auth.own_addresses import login_address, offers_oauth, second_factor_lacks
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor import factors
 from mcp_app.oauth.second_factor.gate import PASSED, is_required_of
@@ -105,11 +105,6 @@ def own(request: HttpRequest) -> HttpResponse:
         "apps": offers_oauth(),
     }
     return page(request, "mcp_oauth/second_factor.html", context, status=status)
-
-
-def login_address() -> str:
-    """Return the address of the login page."""
-    return reverse("mcp_oauth:login" if offers_oauth() else "admin:login")
 
 
 def _done(request: HttpRequest, user: Any) -> HttpResponse:

@@ -20,7 +20,7 @@ from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from mcp_app import conf
-from mcp_app.auth.own_addresses import second_factor_lacks
+from mcp_app.auth.own_addresses import home_address, second_factor_lacks
 from mcp_app.auth.public_paths import former_names
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor.gate import PASSED, SecondFactorRequired, has_factor, is_half, stops
@@ -119,7 +119,7 @@ def _following(request: HttpRequest) -> str:
     if wanted and url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure()):
         return wanted
     if request.path == reverse("mcp_oauth:login"):
-        return reverse("mcp_oauth:apps")
+        return home_address()
     return resolve_url(django_settings.LOGIN_REDIRECT_URL)
 
 

@@ -728,6 +728,19 @@ def test_lists_are_read_with_the_account_of_the_administrator(
     assert refreshing.refresh(upstream=crm, actor=ada).items["tools"] == 1
 
 
+@pytest.mark.parametrize("is_oauth", [True, False])
+def test_users_who_are_not_staff_log_in(django_user_model: Any, settings: Any, is_oauth: bool) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH": is_oauth}
+    eve = django_user_model.objects.create_user("eve", password="a passphrase")
+    browser = Browser()
+    login = browser.get("/connections/")["Location"]
+    assert login == "/accounts/login/?next=/connections/"
+    form = {"username": eve.get_username(), "password": "a passphrase", "next": "/connections/"}
+    assert browser.post(login, form)["Location"] == "/connections/"
+    assert not eve.is_staff
+    assert "My connections" in browser.get("/connections/").content.decode()
+
+
 @override_settings(LOGIN_URL="/login-of-the-project/")
 def test_login_page_of_the_project_is_used(crm: Upstream) -> None:
     assert Browser().get("/connections/")["Location"].startswith("/login-of-the-project/")

@@ -291,7 +291,6 @@ def test_user_ends_own_connections_only(program: Program, person: Any) -> None:
         "/oauth/token",
         "/oauth/register",
         "/oauth/apps",
-        "/accounts/login/",
         "/.well-known/oauth-authorization-server",
     ],
 )
