@@ -83,8 +83,9 @@ async def dialed(
         return await _through(proxy, target, policy, context, name)
     except (OSError, TimeoutError, BrokenError):
         through = " through this server's proxy" if proxy else ""
+        what = "secure connection" if context else "connection"
         raise EgressFailed(
-            f"No secure connection to the server could be made{through}. Check the address or try later.",
+            f"No {what} to the server could be made{through}. Check the address or try later.",
             sent=False,
         ) from None
 

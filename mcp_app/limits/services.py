@@ -152,7 +152,7 @@ def _objection_to_who(row: LimitRule) -> str:
         row.user = people.filter(**{people.model.USERNAME_FIELD: value}).first()
         return "" if row.user else f"There is no user {value!r}."
     if who in (Who.KEY, Who.CLIENT) and not (value.isascii() and value.isdecimal() and len(value) <= 18):
-        return "There is no such API key or client. Enter its number, as in the address of its page."
+        return "Choose the API key or client from the list, or enter its number."
     if who == Who.KEY and not ApiKey.objects.filter(pk=int(value)).exists():
         return f"There is no API key {value}."
     if who == Who.CLIENT and not existing_clients({value}):

@@ -254,7 +254,7 @@ def test_validation_error_appears_beside_the_field(bench: Open) -> None:
     arguments = {**ORDER, "items": [{"sku": "a"}, {"sku": "b", "price": "dear"}]}
     visitor = bench("tool", "order", f"?arguments={quote(json.dumps(arguments))}", "dark", 390)
     visitor.run()
-    visitor.ends("failed")
+    visitor.ends("refused")
     wrong = visitor.page.locator(".mcp-bench-field", has=visitor.page.get_by_label("price")).nth(1)
     expect(wrong.get_by_role("alert")).to_have_text("Enter a number.")
     expect(visitor.page.locator(".mcp-bench-error:visible")).to_have_count(1)
@@ -352,7 +352,7 @@ def test_run_as_another_user_has_its_permissions_and_is_audited(bench: Open, ser
     visitor.page.get_by_label("Run as").fill("viewer")
     visitor.run()
     expect(visitor.part("output")).to_contain_text("Unknown tool: whoami")
-    visitor.ends("failed")
+    visitor.ends("refused")
     visitor.page.get_by_label("Run as").fill("nobody")
     visitor.run()
     expect(visitor.part("output")).to_contain_text("There is no such user.")

@@ -50,7 +50,8 @@ from mcp_app.catalogue.changes.services import (
 )
 from mcp_app.catalogue.sources.lookup import deletable, source_of
 from mcp_app.interface.text import has_hidden, marked, visible, visible_block
-from mcp_app.models import Draft
+from mcp_app.models import Call, Draft, Tool
+from mcp_app.protocol.call_state import State
 
 Entry = Any
 
@@ -192,8 +193,14 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
     # Bulk actions.
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
-        """Add the address of the list from which a deleted entry is restored."""
-        return super().delete_view(request, object_id, {"deleted_url": reverse(self.url_name("deleted"))})
+        """Add the address of the list from which entries are restored, and the number of waiting calls."""
+        entry = self.get_object(request, unquote(object_id))
+        waits = Call.objects.filter(tool=str(entry), state=State.APPROVAL_NEEDED)
+        more = {
+            "deleted_url": reverse(self.url_name("deleted")),
+            "waiting": waits.count() if isinstance(entry, Tool) else 0,
+        }
+        return super().delete_view(request, object_id, more)
 
     @admin.action(description="Enable selected", permissions=["switch"])
     def enable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:

@@ -60,8 +60,8 @@ class LimitForm(forms.Form):
         required=False,
         max_length=150,
         widget=forms.TextInput(_TEXT),
-        help_text="A user, a group, a network, or the number of an API key or OAuth client. Existing names "
-        "are offered as you type. * counts each of them separately.",
+        help_text="A user, a group or a network. For an API key or OAuth client, type its name and choose it "
+        "from the list: its number is stored. * counts each of them separately.",
     )
     exempt = forms.CharField(
         label="Except",

@@ -83,7 +83,9 @@ class ApprovalRules:
     def changed(self, call: Call) -> str:
         """Return the reason why the work is no longer the work that was requested, or ""."""
         tool = self._tools.get(call.tool)
-        if tool is None or work_of(identity_of(tool), orjson.loads(call.arguments)) != call.work:
+        if tool is None:
+            return f"{call.tool} was deleted after this call was asked for."
+        if work_of(identity_of(tool), orjson.loads(call.arguments)) != call.work:
             return f"{call.tool} was changed after this call was asked for: call it again."
         return ""
 

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from mcp_app.admin.base import HAS_UNFOLD
-from tests.samples.admin_seed import Seed
+from tests.samples.admin_seed import Seed, undecided_call
 
 SURE = '<input type="hidden" name="post" value="yes">'
 
@@ -23,6 +23,15 @@ def test_deletion_of_an_object_is_confirmed(root: Client, seeded: Seed) -> None:
     assert reverse("admin:mcp_app_prompt_deleted") in page
     assert ">Delete prompt</button>" in page
     assert "take me back" not in page
+
+
+def test_deletion_of_a_tool_counts_the_calls_that_it_refuses(root: Client, seeded: Seed) -> None:
+    address = reverse("admin:mcp_app_tool_delete", args=[seeded.preset.pk])
+    assert "for approval" not in root.get(address).content.decode()
+    for number in range(2):
+        undecided_call(seeded.session.pk, 40 + number, tool=seeded.preset.name)
+        page = " ".join(root.get(address).content.decode().split())
+        assert ("1 call that waits", "2 calls that wait")[number] + " for approval" in page
 
 
 @pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own page of a user is not ours")

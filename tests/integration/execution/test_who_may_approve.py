@@ -348,6 +348,14 @@ WORDS: dict[str, Callable[[Any], None]] = {
 }
 
 
+def test_deletion_of_the_tool_refuses_a_pending_call(people: People) -> None:
+    preset()
+    call = asked("preset", _key(people.asker, people.asker))
+    services.delete_entry(entry=Tool.objects.get(name="preset"), actor=people.editor)
+    assert approval.sweep() == 1
+    assert "preset was deleted after this call was asked for" in row(call).answer
+
+
 @pytest.mark.parametrize("change", ANOTHER_WORK.values(), ids=ANOTHER_WORK)
 @pytest.mark.parametrize("found", ["by the decision", "by the sweep"])
 def test_change_of_the_work_refuses_a_pending_call(

@@ -20,6 +20,8 @@ const INCIDENT_TRIES = 20;
 const INCIDENT_PAUSE = 250;
 // The progress of a call that waits rises by billionths, which nobody has to see.
 const LARGEST_STEP = 0.001;
+// The member of a result with the code of its refusal (protocol/refusals.py).
+const REFUSAL = "django-mcp/refusal";
 const WAITING = "Waiting for approval";
 const LISTS = { tool: "tools", prompt: "prompts", resource: "resources", template: "resources" };
 const METHODS = { tool: "tools/call", prompt: "prompts/get", resource: "resources/read", template: "resources/read" };
@@ -265,10 +267,13 @@ class Bench {
   done(result) {
     const { run } = this.running;
     const failed = this.data.kind === "tool" && result?.isError === true;
-    Object.assign(run, { outcome: failed ? "tool_error" : "ok", answer: result });
-    this.state(failed ? "failed" : "succeeded", failed ? "bad" : "good");
+    // The server refuses some calls by a result, so that a model can read it. The tool has not run.
+    const refused = failed && typeof result._meta?.[REFUSAL] === "string";
+    Object.assign(run, { outcome: refused ? "refused" : failed ? "tool_error" : "ok", answer: result });
+    this.state(refused ? "refused" : failed ? "failed" : "succeeded", refused ? "warn" : failed ? "bad" : "good");
     if (failed) {
-      this.part("output").append(element("p", { class: "mcp-note mcp-note-bad" }, "The tool returned an error."));
+      const text = refused ? "The call was refused. The tool did not run." : "The tool returned an error.";
+      this.part("output").append(element("p", { class: `mcp-note mcp-note-${refused ? "warn" : "bad"}` }, text));
       for (const content of Array.isArray(result.content) ? result.content : []) this.blame(content?.text);
       this.explain(result.content?.[0]?.text);
     }
@@ -279,9 +284,10 @@ class Bench {
   failed(error) {
     const { run } = this.running;
     const cancelled = error instanceof Refused && error.code === -32800;
+    const refused = typeof error.data?.refusal === "string";
     const answer = error instanceof Refused ? { code: error.code, message: error.message, data: error.data } : { message: error.message };
-    Object.assign(run, { outcome: cancelled ? "cancelled" : "error", answer });
-    this.state(cancelled ? "cancelled" : "failed", cancelled ? "warn" : "bad");
+    Object.assign(run, { outcome: cancelled ? "cancelled" : refused ? "refused" : "error", answer });
+    this.state(cancelled ? "cancelled" : refused ? "refused" : "failed", cancelled || refused ? "warn" : "bad");
     const code = error instanceof Refused && error.code !== undefined ? `${error.code} ` : "";
     this.part("output").append(element("p", { class: `mcp-note mcp-note-${cancelled ? "warn" : "bad"}` }, code, line(error.message)));
     // A step in the browser comes first (-32042): its address is for the person to open.
