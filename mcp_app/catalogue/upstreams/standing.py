@@ -33,6 +33,10 @@ POLL_SECONDS: Final = 10.0
 LEASE_SECONDS: Final = 30.0
 LEAST_SECONDS: Final = 1.0
 MOST_SECONDS: Final = 300.0
+# A stream counts as open after this time. A connection that cannot be made fails before.
+SURE_SECONDS: Final = 10.0
+# Some networks break streams every minute, so the lists are read after a break once in this time.
+REREAD_SECONDS: Final = 480.0
 # A server that offers no stream is asked again after this time.
 REFUSED_SECONDS: Final = 3_600.0
 # A burst of updates of one resource is reported once.
@@ -128,24 +132,34 @@ class StandingChanges:
                 end.cancel()
 
     async def _listen(self, listener: Listener, wanted: Wanted) -> None:
-        """Listen until this task is cancelled. Pauses become longer while the server fails."""
-        name, delay, has_missed = wanted.server.name, LEAST_SECONDS, False
+        """Listen until this task is cancelled. Pauses become longer while the server fails.
+
+        After a break, the lists are read again, because changes in the meantime were not reported.
+        """
+        name, delay, has_missed, read_at = wanted.server.name, LEAST_SECONDS, False, time.monotonic()
         while True:
             since = time.monotonic()
+            loop = asyncio.get_running_loop()
+            reading = loop.call_later(SURE_SECONDS, following.follow, name) if has_missed else None
+            fault, offers = None, True
             try:
                 offers = await listener.run(wanted.uris)
-                pause = LEAST_SECONDS if offers else REFUSED_SECONDS
-            except UpstreamFault as fault:
+            except UpstreamFault as error:
+                fault = error
+            finally:
+                if reading is not None:
+                    reading.cancel()
+            if reading is not None and reading.when() <= loop.time():
+                has_missed, read_at = False, time.monotonic()
+            pause = LEAST_SECONDS if offers else REFUSED_SECONDS
+            if fault is not None:
                 was_open = fault.kind in ENDS and time.monotonic() - since > delay
                 delay = LEAST_SECONDS if was_open else min(delay * 2, MOST_SECONDS)
                 pause = REFUSED_SECONDS if fault.kind in _REFUSALS else delay
                 if not was_open and not has_missed:
                     log.info("The server %s reports no changes outside of calls: it %s", name, fault)
-                has_missed = has_missed or not was_open
-            if has_missed and pause == LEAST_SECONDS:
-                # Changes in the meantime were not reported.
-                following.follow(name)
-                has_missed = False
+                is_due = fault.kind is Kind.BROKEN_OFF and time.monotonic() - read_at > REREAD_SECONDS
+                has_missed = has_missed or not was_open or is_due
             await asyncio.sleep(pause)
 
     def _on_notice(self, wanted: Wanted) -> Callable[[Notice], Awaitable[None]]:

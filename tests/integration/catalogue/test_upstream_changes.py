@@ -135,6 +135,26 @@ def test_stream_that_breaks_off_is_opened_again(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(run())
 
 
+def test_lists_are_read_once_the_stream_is_open_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that was started again may list other tools, and reports no change."""
+    for name, seconds in (("LEAST_SECONDS", 0.01), ("SURE_SECONDS", 0.01), ("REREAD_SECONDS", -1.0)):
+        monkeypatch.setattr(standing, name, seconds)
+
+    async def run() -> None:
+        site, reports = Changing(), Reports(monkeypatch)
+        async with serve_kept(site) as served:
+            await aquery(add, served.port)
+            await reports.compare()
+            await site.until("GET")
+            assert reports.lists.empty()
+            site.streams[-1].close()
+            await site.until("GET")
+            assert await reports.lists.get() == "other"
+            await reports.changes.close()
+
+    asyncio.run(run())
+
+
 def test_listener_ends_with_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         site, reports = Changing(), Reports(monkeypatch)
