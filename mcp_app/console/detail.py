@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from mcp_app.interface.summary import text_title
 from mcp_app.interface.text import code_point, indented_json, marked, replace_hidden
 from mcp_app.message_log.log import PENDING_MARKS
 from mcp_app.models import Call, Message
+from mcp_app.models.call import calls_of_session
 from mcp_app.observability.incidents import StoredException
 from mcp_app.protocol.call_state import TERMINAL, shown_state
 
@@ -44,6 +46,7 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
                 session=line.session,
                 target=line.target,
                 request_id=line.request_id,
+                at=datetime.fromtimestamp(line.at, UTC),
             ),
             "replay": replay_page(user, method=line.method, kind=line.kind, target=line.target, pk=line.pk),
             "tool": tool_page(user, method=line.method, target=line.target) or _refused_tool_page(line, user),
@@ -81,7 +84,7 @@ def request_of(line: Line) -> str | None:
     # The logged message was truncated and cannot be parsed. If the request is a background call, the id is
     # stored with the call.
     for written in (
-        Call.objects.filter(session_id=line.session, tool=line.target)
+        Call.objects.filter(calls_of_session(line.session or ""), tool=line.target)
         .exclude(state__in=TERMINAL)[:50]
         .values_list("request_id", flat=True)
     ):
@@ -112,7 +115,9 @@ def _session_page(line: Line, user: Any) -> str | None:
 
 def running_calls(session: str) -> list[dict[str, Any]]:
     """Return the unfinished background calls of a session."""
-    calls = Call.objects.filter(session_id=session).exclude(state__in=TERMINAL).order_by("-accepted_at")
+    calls = (
+        Call.objects.filter(calls_of_session(session)).exclude(state__in=TERMINAL).order_by("-accepted_at")
+    )
     return [
         {
             "request": call.request_id,

@@ -13,7 +13,8 @@ from mcp_app.auth.principal_names import CallerName, caller_names
 from mcp_app.database import clock
 from mcp_app.interface.text import UNNAMED_CLIENT, marked
 from mcp_app.models import Call, Session
-from mcp_app.protocol.call_state import TERMINAL
+from mcp_app.models.call import LOGGED_SESSION
+from mcp_app.protocol.call_state import OPEN
 
 MOST = 500
 # Seconds for which an ended session stays in the list of open sessions.
@@ -43,8 +44,9 @@ def session_rows(words: str = "", state: str = "open") -> tuple[list[dict[str, A
 
 def background_calls(sessions: list[str]) -> dict[str, int]:
     """Count the unfinished background calls of each session."""
-    calls = Call.objects.filter(session_id__in=sessions).exclude(state__in=TERMINAL)
-    counted = calls.order_by().values_list("session_id").annotate(number=Count("pk"))
+    calls = Call.objects.filter(state__in=OPEN).annotate(logged_session=LOGGED_SESSION)
+    found = calls.filter(logged_session__in=sessions).order_by()
+    counted = found.values_list("logged_session").annotate(number=Count("pk"))
     return dict(counted)
 
 

@@ -44,10 +44,10 @@ from mcp_app.models import Call, Session, audit, audit_each
 from mcp_app.protocol.errors import Forbidden, McpError
 from mcp_app.protocol.messages.server import ENDPOINT
 from mcp_app.protocol.refusals import Code, refused
-from mcp_app.protocol.versions import V2025_11_25
+from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.services import end_sessions_of
-from mcp_app.sessions.session import stored_fields
+from mcp_app.sessions.session import MADE_IN, stored_fields
 from mcp_app.streams.blocking.announce import announce
 
 # The progress token of calls for which no client asked for progress. It makes progress available to
@@ -227,8 +227,7 @@ def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
         session_id=session_id,
         request_id=old.request_id,
         meta={"progressToken": OPERATOR_TOKEN},
-        # There is no client that could be asked, so the session has no capabilities.
-        session_fields={**old.session_fields, "capabilities": orjson.dumps({}).decode()},
+        session_fields=_fields_of_retry(old),
         retry_of=old.id,
         retried_by=getattr(actor, "pk", None),
         retried_before=retriers_of(old),
@@ -238,6 +237,14 @@ def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
         blocking.give_back(new.ticket)
         raise refused(Code.CREDENTIAL_ENDED, fallen)
     return new
+
+
+def _fields_of_retry(old: CallRecord) -> dict[str, str]:
+    # There is no client that could be asked, so the session has no capabilities.
+    fields = {**old.session_fields, "capabilities": orjson.dumps({}).decode()}
+    if not is_modern(fields["version"]):
+        fields.pop(MADE_IN, None)  # The new call is not a task: the log has it under its own session.
+    return fields
 
 
 def _fallen(old: CallRecord) -> str:

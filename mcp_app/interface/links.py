@@ -16,6 +16,7 @@ from django.utils.http import urlencode
 from django.utils.text import slugify
 
 from mcp_app.models import Call, Tool
+from mcp_app.models.call import calls_of_session
 from mcp_app.protocol.principal_key import caller_ids
 
 CALLED = "tools/call"
@@ -163,16 +164,27 @@ def call_page(user: Any, **request: Any) -> str | None:
 
 
 def call_of(
-    user: Any, *, method: str, session: str | None, target: str, request_id: str
+    user: Any, *, method: str, session: str | None, target: str, request_id: str, at: datetime
 ) -> CallOfRequest | None:
-    """Return the background call that a request started."""
+    """Return the background call that a request started.
+
+    ``at`` is the time of the logged message. Clients use a request id again, and a request is logged when its
+    call finishes, so the call with the nearest end is returned.
+    """
     if method != CALLED or not session or not user.has_perm("mcp_app.view_call"):
         return None
-    calls = Call.objects.filter(session_id=session, tool=target).order_by("-accepted_at")[:200]
-    for call_id, written, at in calls.values_list("pk", "request_id", "accepted_at"):
-        if str(orjson.loads(written))[:120] == request_id:
-            return CallOfRequest(reverse("admin:mcp_app_call_change", args=[quote(call_id)]), at)
-    return None
+    calls = Call.objects.filter(calls_of_session(session), tool=target).order_by("-accepted_at")[:200]
+    found = [
+        (abs((finished or accepted) - at), call_id, accepted)
+        for call_id, written, accepted, finished in calls.values_list(
+            "pk", "request_id", "accepted_at", "finished_at"
+        )
+        if str(orjson.loads(written))[:120] == request_id
+    ]
+    if not found:
+        return None
+    _, call_id, accepted = min(found)
+    return CallOfRequest(reverse("admin:mcp_app_call_change", args=[quote(call_id)]), accepted)
 
 
 def tool_page(user: Any, *, method: str, target: str) -> str | None:

@@ -15,7 +15,8 @@ from django.db.models import Exists, OuterRef, Q
 from mcp_app.database import clock
 from mcp_app.message_log.log import PENDING_MARKS
 from mcp_app.models import Call, Message
-from mcp_app.protocol.call_state import TERMINAL
+from mcp_app.models.call import LOGGED_SESSION
+from mcp_app.protocol.call_state import OPEN
 
 # Difference in seconds that clocks and timers may add between the start of a call and its mark.
 SLACK: Final = 1.0
@@ -162,8 +163,8 @@ def stored_requests(most: int) -> list[RequestKey]:
 def end_abandoned() -> int:
     """Turn the marks of requests that get no answer into requests without one. Return their number."""
     since = clock.utcnow() - timedelta(hours=LONGEST_HOURS)
-    calls = Call.objects.filter(session_id=OuterRef("session_id"), tool=OuterRef("target"))
-    unfinished = Exists(calls.exclude(state__in=TERMINAL))
+    calls = Call.objects.filter(state__in=OPEN, tool=OuterRef("target")).annotate(logged=LOGGED_SESSION)
+    unfinished = Exists(calls.filter(logged=OuterRef("session_id")))
     old = Message.objects.filter(~unfinished, pending__in=PENDING_MARKS, at__lt=since).order_by("pk")
     ended = list(old.values_list("pk", flat=True)[:MOST_ABANDONED])
     return Message.objects.filter(pk__in=ended).update(pending=None, kind="request")

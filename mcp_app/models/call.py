@@ -8,9 +8,29 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
 
 from mcp_app.database.aware_times import AwareDateTimeField
+from mcp_app.models.session import Session
 from mcp_app.protocol.call_state import State
+from mcp_app.protocol.principal_key import person_of
+
+# The session under which the log has a call. A request of 2026-07-28 and a core task have streams of another
+# id, and store this one in their fields: see ``MADE_IN`` of sessions.
+LOGGED_SESSION = Coalesce(KT("session_fields__session"), "session_id", output_field=models.CharField())
+
+
+def calls_of_session(session_id: str) -> models.Q:
+    """Return the condition that finds the calls which the log has under a session.
+
+    The session's row names the person, because only a person's calls have an index.
+    """
+    owner = Session.objects.filter(pk=session_id).values_list("principal", flat=True).first()
+    same = models.Q(session_id=session_id)
+    if owner is None:
+        return same
+    return same | models.Q(person=person_of(owner), session_fields__session=session_id)
 
 
 class Call(models.Model):

@@ -21,7 +21,7 @@ from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.protocol.messages.server import ENDPOINT, Server
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.sessions.session import bounded
+from mcp_app.sessions.session import MADE_IN, bounded
 
 MODERN = "modern"
 CLIENT_RECORD = "client-"
@@ -62,7 +62,7 @@ class Exchange(Negotiated):
 
     def stored(self) -> dict[str, str]:
         # These two fields belong to sessions only, but the stored form is the same for both.
-        return {**super().stored(), "initialized": "0", "announced": "0"}
+        return {**super().stored(), "initialized": "0", "announced": "0", MADE_IN: self.record_id}
 
     def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
         return downlevel.complete(method, downlevel.result(method, result, self.version), self.server.meta)

@@ -35,6 +35,7 @@ from mcp_app.admin.calls.call_page import (
     is_unsent,
     lasted,
     live,
+    logged_in,
     outgoing_of,
     request_id_of,
     state_of,
@@ -56,9 +57,9 @@ from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.interface.links import named_tool_page
 from mcp_app.interface.text import marked, visible
 from mcp_app.models import Call, Session, Tool
+from mcp_app.models.call import LOGGED_SESSION, calls_of_session
 from mcp_app.protocol.call_state import TERMINAL, State, is_terminal, shown_state
 from mcp_app.protocol.messages.trace_context import read
-from mcp_app.sessions.session import MADE_IN
 
 LARGE = ("arguments", "answer", "meta", "session_fields")
 MOST_TOOLS = 200
@@ -140,10 +141,10 @@ class CallAdmin(LongListAdmin[Call]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
         """Defer large columns, and annotate each call with True if the user may open its session."""
-        session = Session.objects.filter(pk=OuterRef("session_id"))
+        session = Session.objects.filter(pk=OuterRef("logged_session"))
         opens = Exists(session) if self.may_open(request, Session) else Value(value=False)
-        annotations = {"opens_session": opens, "client_said": STORED_CLIENT}
-        return super().get_queryset(request).defer(*LARGE).annotate(**annotations)
+        found = super().get_queryset(request).defer(*LARGE).annotate(logged_session=LOGGED_SESSION)
+        return found.annotate(opens_session=opens, client_said=STORED_CLIENT)
 
     def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
         """Return the call with this id, written in any notation, or the calls of the session with this id.
@@ -153,7 +154,7 @@ class CallAdmin(LongListAdmin[Call]):
         try:
             return queryset.filter(pk=UUID(term))
         except ValueError:
-            found = queryset.filter(session_id=term)
+            found = queryset.filter(calls_of_session(term))
             return found if found.exists() else None
 
     def also_found(self, queryset: QuerySet[Call], term: str) -> list[Any]:
@@ -196,7 +197,8 @@ class CallAdmin(LongListAdmin[Call]):
         name = visible(client_of(call))
         if not getattr(call, "opens_session", False):
             return name
-        return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call.session_id), name)
+        session = vars(call)["logged_session"]
+        return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(session), name)
 
     # The log measures only the tool, so its durations are shorter.
     @admin.display(description="duration, with saving")
@@ -214,10 +216,8 @@ class CallAdmin(LongListAdmin[Call]):
     def _session_url(self, session_id: str) -> str:
         return reverse(f"{self.admin_site.name}:mcp_app_session_change", args=[quote(session_id)])
 
-    def _opens_session(self, request: HttpRequest, call: Call) -> bool:
-        if asked_in(call) == call.session_id:
-            return bool(getattr(call, "opens_session", False))
-        return self.may_open(request, Session) and Session.objects.filter(pk=asked_in(call)).exists()
+    def _opens_session(self, request: HttpRequest, session: str) -> bool:
+        return self.may_open(request, Session) and Session.objects.filter(pk=session).exists()
 
     # Permissions and actions.
 
@@ -289,7 +289,7 @@ class CallAdmin(LongListAdmin[Call]):
         whole = "all" in request.GET
         may_operate = self.has_operate_permission(request)
         views_messages = request.user.has_perm("mcp_app.view_message")
-        live_now = live(call)
+        live_now, session = live(call), logged_in(call)
         context = {
             **self.object_context(request, f"Background call of {marked(call.tool)[:60]}", call),
             "call": call,
@@ -309,11 +309,9 @@ class CallAdmin(LongListAdmin[Call]):
             "trace": read(orjson.loads(call.meta)),
             "all_url": None if whole else "?all=1",
             "client": client_name(call.session_fields.get("client")),
-            "asked_in": asked_in(call),
-            "session_url": self._session_url(asked_in(call)) if self._opens_session(request, call) else None,
-            "messages_url": self._messages_url(call)
-            if request.user.has_perm("mcp_app.view_message")
-            else None,
+            "logged_in": session,
+            "session_url": self._session_url(session) if self._opens_session(request, session) else None,
+            "messages_url": self._messages_url(call, session) if views_messages else None,
             "retries": call.retries.order_by("accepted_at").values_list("pk", flat=True)[:20],
             "can_stop": may_operate and not is_terminal(call.state) and call.cancel_requested_at is None,
             "can_retry": may_operate and is_terminal(call.state),
@@ -328,8 +326,8 @@ class CallAdmin(LongListAdmin[Call]):
             return None
         return given(redactor().message(call.arguments.encode("utf-8", "replace"), WHOLE))
 
-    def _messages_url(self, call: Call) -> str:
-        asked = {"session": asked_in(call), "request_id": request_id_of(call)[:120]}
+    def _messages_url(self, call: Call, session: str) -> str:
+        asked = {"session": session, "request_id": request_id_of(call)[:120]}
         # A time range limits the number of rows that the log must search if the session is long.
         asked["since"] = f"{call.accepted_at - AROUND:%Y-%m-%dT%H:%M:%S}"
         if call.finished_at is not None:
@@ -356,11 +354,3 @@ def _cancelled(cancelled: int, finished: int) -> str:
         return f"Nothing cancelled: the call{'s' if finished > 1 else ''} had already finished."
     after = f" Already finished: {finished}." if finished else ""
     return f"Calls cancelled: {cancelled}.{after}"
-
-
-def asked_in(call: Call) -> str:
-    """Return the id of the session in which the call was made.
-
-    The streams of a core task have another session id, because the task may outlive its session.
-    """
-    return str(call.session_fields.get(MADE_IN, call.session_id))

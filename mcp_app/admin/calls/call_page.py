@@ -28,6 +28,8 @@ from mcp_app.interface.text import marked
 from mcp_app.models import AuditEvent, Call, Message
 from mcp_app.observability.incidents import number_in
 from mcp_app.protocol.call_state import State, is_terminal, shown_state
+from mcp_app.protocol.versions import V2025_11_25, is_modern
+from mcp_app.sessions.session import MADE_IN
 from mcp_app.streams.base import Position, StreamsUnavailable
 
 TONES = {
@@ -84,7 +86,7 @@ def outgoing_of(call: Call) -> list[SentRequest]:
         return []
     # Clients use a request id again, so the message is the one that was logged when the call finished.
     logged = Message.objects.filter(
-        session_id=session_of(record(call)).record_id,
+        session_id=logged_in(call),
         request_id=request_id_of(call)[:120],
         principal=call.principal,
         target=call.tool,
@@ -94,6 +96,14 @@ def outgoing_of(call: Call) -> list[SentRequest]:
     found = logged.order_by("-pk").values_list("pk", "at")[:MOST_LOGGED]
     nearest = min(found, key=lambda each: abs(each[1] - finished), default=None)
     return [] if nearest is None else sent_requests(Message.objects.get(pk=nearest[0]))
+
+
+def logged_in(call: Call) -> str:
+    """Return the id of the session under which the log has the messages of a call."""
+    fields = call.session_fields
+    if MADE_IN not in fields and is_modern(fields.get("version", V2025_11_25)):
+        return session_of(record(call)).record_id  # A call of an earlier version of this server.
+    return str(fields.get(MADE_IN, call.session_id))
 
 
 def waited(call: Call) -> timedelta | None:

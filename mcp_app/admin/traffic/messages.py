@@ -175,7 +175,12 @@ def _pages_of(message: Message, user: Any) -> dict[str, Any]:
     """
     method, target = message.method, message.target
     call = call_of(
-        user, method=method, session=message.session_id, target=target, request_id=message.request_id
+        user,
+        method=method,
+        session=message.session_id,
+        target=target,
+        request_id=message.request_id,
+        at=message.at,
     )
     return {
         "replay_url": replay_page(user, method=method, kind=message.kind, target=target, pk=message.pk),

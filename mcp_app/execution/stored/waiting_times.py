@@ -9,6 +9,7 @@ from django.db.models import CharField, FloatField, Func, OuterRef, Subquery, Va
 from django.db.models.functions import Coalesce
 
 from mcp_app.models import Call, Session
+from mcp_app.models.call import LOGGED_SESSION
 from mcp_app.protocol.call_state import State
 
 # Maximum number of calls to read, so that pages stay fast on busy days.
@@ -53,9 +54,10 @@ def started_calls(
     """
     ended = {} if until is None else {"accepted_at__lt": until}
     # A subquery and not a join, for which PostgreSQL would read all sessions.
-    session = Session.objects.filter(pk=OuterRef("session_id")).order_by().values("client_name")
+    session = Session.objects.filter(pk=OuterRef("logged")).order_by().values("client_name")
     client = Subquery(session) if clients else Value("", output_field=CharField())
-    rows = Call.objects.filter(accepted_at__gte=since, **ended).order_by("-accepted_at").values_list(
+    calls = Call.objects.filter(accepted_at__gte=since, **ended).annotate(logged=LOGGED_SESSION)
+    rows = calls.order_by("-accepted_at").values_list(
         "tool", "principal", "worker", client, "attempt", "state",
         Seconds("started_at", Coalesce("decided_at", "accepted_at")), Seconds("finished_at", "started_at"),
     )  # fmt: skip
