@@ -301,7 +301,7 @@ class FactorRemoval(ModelAdmin[Any]):
             return context
         seen = reverse("mcp_person", args=[user.pk])
         holder = holder_of(user)
-        meter = token_tables.of_holder(request, holder)
+        meter = token_tables.of_holder(request, holder, principal=f"user:{user.pk}")
         return {**context, "seen_url": seen, "offer": offer_to(request, holder), "meter": meter}
 
     @object_button("second-factor", "second_factor")

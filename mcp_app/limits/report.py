@@ -33,7 +33,8 @@ class Fill:
     """The use of one measure of a rule by one subject.
 
     ``used`` is None if Redis is unavailable. ``resets`` is the end of a budget's period, or the time at
-    which the burst of a rate is whole again. ``refused`` counts the last day, or the period of a budget.
+    which the burst of a rate is whole again. ``next_call`` is the time at which a rate that is used up allows
+    a call again. ``refused`` counts the last day, or the period of a budget.
     """
 
     bucket: Bucket
@@ -42,6 +43,7 @@ class Fill:
     resets: datetime | None
     refused: int
     refused_at: datetime | None
+    next_call: datetime | None = None
 
     @property
     def percent(self) -> int:
@@ -115,9 +117,10 @@ def fills(buckets: Collection[Bucket]) -> list[Fill]:
         number = None if numbers is None else numbers.get(key)
         number = max(number or 0, spent.get(bucket, 0)) if bucket.measure == BUDGET else number
         used, resets = _used(bucket, number or 0, now)
+        again = _next_call(bucket, number or 0, now)
         count, at = refused.get(bucket, (0, None))
         is_unknown = numbers is None and bucket.measure != BUDGET
-        found.append(Fill(bucket, None if is_unknown else used, _limit(bucket), resets, count, at))
+        found.append(Fill(bucket, None if is_unknown else used, _limit(bucket), resets, count, at, again))
     return found
 
 
@@ -197,6 +200,14 @@ def _used(bucket: Bucket, number: int, now: datetime) -> tuple[int, datetime | N
     used = min(bucket.burst, -(-number // bucket.rule.emission))
     whole = (now + timedelta(seconds=number / MICROSECONDS + 1)).replace(microsecond=0)
     return used, whole if number else None
+
+
+def _next_call(bucket: Bucket, number: int, now: datetime) -> datetime | None:
+    """Return the time at which a rate that is used up allows a call again, or None."""
+    if bucket.measure in (BUDGET, CONCURRENT):
+        return None
+    wait = number - (bucket.burst - 1) * bucket.rule.emission
+    return (now + timedelta(seconds=wait / MICROSECONDS + 1)).replace(microsecond=0) if wait > 0 else None
 
 
 def _limit(bucket: Bucket) -> int:

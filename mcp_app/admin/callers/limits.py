@@ -49,6 +49,7 @@ def usage(fills: Iterable[Fill]) -> list[dict[str, Any]]:
             "most": each.limit,
             "percent": each.percent,
             "resets": each.resets,
+            "next_call": each.next_call,
             "refused": each.refused,
             "refused_at": relative(each.refused_at) if each.refused_at else "",
             "observe": each.bucket.rule.observe,

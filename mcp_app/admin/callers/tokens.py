@@ -19,6 +19,7 @@ from mcp_app.limits.matching import toolset_of
 from mcp_app.message_log.counts.limited_figures import tools_called
 from mcp_app.models import Toolset
 from mcp_app.protocol.messages.server import ENDPOINT
+from mcp_app.protocol.principal_key import ACTOR
 
 VIEW: Final = "mcp_app.view_toolset"
 CHANGE: Final = (VIEW, "mcp_app.change_toolset")
@@ -37,7 +38,7 @@ class ListRow:
 
 @dataclass(frozen=True, slots=True)
 class TokenTable:
-    """A table of lists. ``is_own``: only calls of one credential count, ``whole`` if all of them."""
+    """A table of lists. ``is_own``: only calls of one caller count, ``whole`` if all of them."""
 
     rows: list[ListRow]
     is_own: bool = False
@@ -51,7 +52,8 @@ def of_holder(
 ) -> TokenTable | None:
     """Return the lists of a holder, or None if it has none or the user may not see the access of others.
 
-    Calls of ``principal`` are counted, or else those of all callers.
+    Calls of ``principal`` are counted, or else those of all callers. The principal of a user without a
+    credential includes the user's credentials.
     """
     if holder.refused or not may_ask(request.user):
         return None
@@ -70,7 +72,11 @@ def called_tools(request: HttpRequest, principal: str = "") -> tuple[set[str] | 
         return None, True
     if not principal:
         return called_lately(), True
-    return tools_called(Q(principal=principal), clock.utcnow() - timedelta(days=UNUSED_DAYS))
+    own = Q(principal=principal)
+    if "/" not in principal:
+        # A user's calls with any credential, without those that others made as the user.
+        own |= Q(principal__startswith=f"{principal}/") & ~Q(principal__contains=ACTOR)
+    return tools_called(own, clock.utcnow() - timedelta(days=UNUSED_DAYS))
 
 
 def rows_of(request: HttpRequest, costs: Iterable[tuple[str, ListCost]]) -> list[ListRow]:

@@ -139,7 +139,7 @@ class ToolAdmin(HttpToolPages, TransferPages, EntryAdmin):
         """Return a phrase about where the tool runs by its definition and what clients must support."""
         definition: Any = source_of(tool).definition(tool)
         if definition is None or not definition.background:
-            return "in the web process, unless Limits changes that"
+            return "in the web process, unless Background on the tab Execution is on"
         facts = ["in a worker"]
         if definition.task_required:
             facts.append("only as a task for clients of 2025-11-25 and 2026-07-28")

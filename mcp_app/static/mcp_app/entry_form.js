@@ -58,7 +58,7 @@
     const show = () => {
       const uri = field.value.trim();
       const lacks = uri !== "" && !/^[A-Za-z][A-Za-z0-9+.-]*:/.test(uri);
-      note.textContent = lacks ? `Saved as ${field.dataset.scheme}${uri.replace(/^\/+/, "")}` : "";
+      note.textContent = lacks ? `Will be saved as ${field.dataset.scheme}${uri.replace(/^\/+/, "")}` : "";
     };
     field.addEventListener("input", show);
     show();

@@ -298,7 +298,7 @@ def test_entry_from_code_cannot_be_deleted(root: Client, seeded: Seed) -> None:
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        ({}, "in the web process, unless Limits changes that"),
+        ({}, "in the web process, unless Background on the tab Execution is on"),
         ({"background": True}, "in a worker"),
         (
             {"background": True, "task_required": True},
