@@ -170,12 +170,15 @@ def _notices(_: HttpRequest) -> str:
     return notices_script()
 
 
-def _noun(kind: Any) -> str:
-    """Return the word for a new object of a kind. A new tool is a preset, for example."""
-    from mcp_app.catalogue.sources.lookup import makers
+def _adds(request: HttpRequest, model: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the addresses that add objects of a kind, with their words. Entries have one for each source."""
+    from django.contrib import admin
 
-    named = (source.adding_of(kind).noun for source in makers(kind))
-    return next(named, str(kind._meta.verbose_name))
+    kind = model["model"]
+    pages = admin.site._registry.get(kind)
+    if (choice := getattr(pages, "add_choice", None)) is None:
+        return [(model["add_url"], str(kind._meta.verbose_name))]
+    return [(each["url"], each["texts"].offered) for each in choice(request)]
 
 
 def beside_the_sidebar(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -193,9 +196,14 @@ def beside_the_sidebar(request: HttpRequest, context: dict[str, Any]) -> dict[st
         added += [model for model in app["models"] if model["add_url"] and model not in others]
         if others:
             beyond.append({**app, "models": others})
-    adds = [{"name": _noun(model["model"]), "url": model["add_url"]} for model in added]
+    named = dict(add for model in added for add in _adds(request, model))
+    adds = [{"name": name, "url": url} for url, name in named.items()]
+    from mcp_app.admin.audit import recent_actions
+
+    user = getattr(request, "user", None)
     return {
         **context,
+        "recent_actions": recent_actions(user) if user is not None and user.is_authenticated else [],
         "app_list": beyond,
         "adds": adds,
         "sidebar_has_all": bool(context["app_list"]) and not beyond,

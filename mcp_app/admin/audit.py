@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from django.contrib import admin
+from django.contrib.admin.models import ADDITION, DELETION, LogEntry
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from mcp_app.admin.base import ReadOnlyAdmin
 from mcp_app.admin.columns import json_column, text_column
@@ -101,6 +105,10 @@ WORDS: Final = {
     "upstream.connection_failed": "connection of an account failed",
 }
 
+MOST_RECENT: Final = 10
+# The applications whose changes are in the audit trail.
+AUDITED: Final = ("mcp_app", "mcp_oauth")
+DONE: Final = {ADDITION: "added", DELETION: "deleted"}
 
 # Kinds of objects whose stored name is a code.
 KIND_WORDS: Final = {
@@ -124,6 +132,40 @@ def in_words(action: str, kind: str = "") -> str:
         name = KIND_WORDS.get(kind, kind)
         words = words.replace("an entry", f"a {name}").replace("entry", name)
     return words
+
+
+class RecentAction(NamedTuple):
+    """An action of a user: words, the name of the object, the address of a page about it or "", the time."""
+
+    words: str
+    name: str
+    url: str
+    at: datetime
+
+
+def recent_actions(user: Any) -> list[RecentAction]:
+    """Return the latest actions of a user, from the audit trail.
+
+    Changes of other applications, such as those of users and groups, come from Django's own log, because the
+    trail does not have them.
+    """
+    may_view = user.has_perm("mcp_app.view_auditevent")
+    found = [
+        RecentAction(
+            capfirst(in_words(event.action, event.object_kind)),
+            event.object_key,
+            reverse("admin:mcp_app_auditevent_change", args=[event.pk]) if may_view else "",
+            event.at,
+        )
+        for event in AuditEvent.objects.filter(actor=user)[:MOST_RECENT]
+    ]
+    logged = LogEntry.objects.filter(user=user).exclude(content_type__app_label__in=AUDITED)
+    for entry in logged.select_related("content_type").order_by("-pk")[:MOST_RECENT]:
+        kind = str(entry.content_type.name) if entry.content_type else "object"
+        url = "" if entry.is_deletion() else entry.get_admin_url() or ""
+        verb = DONE.get(entry.action_flag, "changed")
+        found.append(RecentAction(capfirst(f"{kind} {verb}"), entry.object_repr, url, entry.action_time))
+    return sorted(found, key=lambda each: each.at, reverse=True)[:MOST_RECENT]
 
 
 class ActionFilter(admin.AllValuesFieldListFilter):

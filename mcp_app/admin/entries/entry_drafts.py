@@ -70,6 +70,8 @@ class DraftPages(CallersPages):
         sources = [each for each in makers(self.model) if each.has_button(self.model)]
         if not self.has_add_permission(request):
             return []
+        # A newcomer understands a source without words of its own first.
+        sources.sort(key=lambda each: bool(each.adding_of(self.model).offer))
         return [
             {"url": self.add_url(each), "chosen": each is chosen, "texts": each.adding_of(self.model)}
             for each in sources

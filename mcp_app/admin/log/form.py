@@ -92,7 +92,7 @@ class TimelineForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["method"].widget.attrs["list"] = "mcp-methods"
-        self.fields["q"].widget.attrs["placeholder"] = "tool:echo status:failed user:ada ms:>5000"
+        self.fields["q"].widget.attrs["placeholder"] = "tool:echo status:failed ms:>5000"
         self.fields["text"].widget.attrs["placeholder"] = f"searches {TEXT_WINDOW:,} messages at a time"
         self.fields["q"].widget.attrs["id"] = "mcp-search"
         for name, shown in self.fields.items():

@@ -30,7 +30,8 @@ class Adding(NamedTuple):
     """The admin's button "Add …" for a new entry of a source.
 
     ``noun`` names an entry, such as "preset". ``help`` is the button's tooltip. ``page`` is the URL name of a
-    page that replaces the add form, such as an import page.
+    page that replaces the add form, such as an import page. ``offer`` replaces the noun where the kinds of
+    new entries are offered.
     """
 
     noun: str
@@ -38,6 +39,12 @@ class Adding(NamedTuple):
     page: str = ""
     # Further permissions that ``page`` needs.
     permissions: tuple[str, ...] = ()
+    offer: str = ""
+
+    @property
+    def offered(self) -> str:
+        """The words for a new entry where the kinds of new entries are offered."""
+        return self.offer or self.noun
 
 
 class Source:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import ADDITION, LogEntry
+from django.contrib.auth.models import Group
+from django.contrib.contenttypes.models import ContentType
 from django.template import Context, Template
 from django.test import Client
 from django.urls import reverse
 
-from mcp_app.models import ApiDocument, AuditEvent, Credential, audit
+from mcp_app.admin.audit import recent_actions
+from mcp_app.models import ApiDocument, ApiKey, AuditEvent, Credential, audit
 from tests.integration.admin.addresses import page
 from tests.samples.admin_seed import Seed
 
@@ -44,6 +48,31 @@ def test_history_of_a_row_leads_to_its_events_in_the_audit_trail(
     events = list(root.get(trail).context["cl"].result_list)
     assert {(event.object_kind, event.object_key) for event in events} == {(kind, str(row))}
     assert root.get(page("auditevent", "history", events[0].pk))["Location"] == trail
+
+
+def test_history_with_entries_names_the_trail(root: Client, seeded: Seed) -> None:
+    kind = ContentType.objects.get_for_model(seeded.key)
+    LogEntry.objects.create(
+        user=seeded.root, content_type=kind, object_id=seeded.key.pk, action_flag=ADDITION
+    )
+    text = root.get(page("apikey", "history", seeded.key.pk)).content.decode()
+    assert "1 entry" in text
+    assert "The audit trail also lists changes by buttons, by the API and by commands." in text
+
+
+def test_recent_actions_are_those_of_the_trail_and_of_other_applications(root: Client, seeded: Seed) -> None:
+    audit(actor=seeded.root, action="api_key.replace", object_kind="api_key", object_key="laptop")
+    audit(actor=seeded.viewer, action="api_key.replace", object_kind="api_key", object_key="of another")
+    for model, name in ((Group, "Support"), (ApiKey, "audited")):
+        kind = ContentType.objects.get_for_model(model)
+        LogEntry.objects.create(
+            user=seeded.root, content_type=kind, object_id="1", object_repr=name, action_flag=ADDITION
+        )
+    shown = [(each.words, each.name) for each in recent_actions(seeded.root)]
+    assert shown[:2] == [("Group added", "Support"), ("API key replaced", "laptop")]
+    assert {name for _, name in shown}.isdisjoint({"of another", "audited"})
+    text = root.get(reverse("admin:index")).content.decode()
+    assert text.index("Your recent actions") < text.index("API key replaced")
 
 
 def test_rows_and_filter_name_an_action_alike(root: Client, seeded: Seed) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.test import Client
+from django.urls import reverse
 
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.entries.form_tabs import TABS
@@ -91,15 +92,20 @@ def test_hints_of_search_fields_end_without_a_full_stop() -> None:
     assert [name for name, hint in hints.items() if hint.endswith(".")] == []
 
 
+OFFERED = ("HTTP tool", "upstream server", "preset of a tool")
+
+
 def test_new_tool_is_called_a_preset(root: Client, seeded: Seed) -> None:
     listed = root.get(TOOLS)
     assert [each["texts"].noun for each in listed.context["add_choice"]] == [
-        "preset",
         "HTTP tool",
         "upstream server",
+        "preset",
     ]
     text = listed.content.decode()
-    assert ">Add preset</a>" in text
+    assert [f">Add {words}</a>" in text for words in OFFERED] == [True, True, True]
+    overview = root.get(reverse("admin:index")).content.decode()
+    assert [overview.count(f">Add {words}</a>") for words in OFFERED] == [1, 1, 1]
     assert "addlink" not in text.partition('id="changelist"')[0]
     form = root.get(page("tool", "add"))
     assert form.context["title"] == "Add preset"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 
@@ -83,9 +83,19 @@ def test_pages_of_groups_and_callers_show_their_lists(root: Client, seeded: Seed
         assert set(found) == expected, name
         assert shown.content.decode().count("data-list=") == len(expected), name
         assert [cost.tools for path, cost in found.items() if path.endswith("team")] == [1], name
-    own = root.get(page("apikey", "change", key.pk)).context["meter"]
-    assert own.is_own
-    assert {row.name: row.cost.called for row in own.rows} == {ENDPOINT: 1, "/mcp/team": 1, "/mcp/large": 1}
+    other = User.objects.create_user("uncalled", is_staff=True)
+    other.groups.add(team)
+    # Another user made these calls as the user.
+    Message.objects.filter(target="count").update(principal=f"user:{other.pk}/by:{user.pk}")
+    of_user = "admin:auth_user_change"
+    for address, called in (
+        (page("apikey", "change", key.pk), 1),
+        (reverse(of_user, args=[user.pk]), 1),
+        (reverse(of_user, args=[other.pk]), 0),
+    ):
+        own = root.get(address).context["meter"]
+        assert own.is_own
+        assert {row.cost.called for row in own.rows} == {called}
 
 
 def test_page_of_tokens_compares_addresses_and_groups(

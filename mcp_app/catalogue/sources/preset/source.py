@@ -32,7 +32,11 @@ class PresetSource(Source):
     tone = "good"
     origin = unserved = ""
     own_fields = {Tool: ("name", "preset_of", "fixed_arguments")}
-    adding = {Tool: Adding("preset", "A tool under a new name, with some arguments fixed.")}
+    adding = {
+        Tool: Adding(
+            "preset", "A tool under a new name, with some arguments fixed.", offer="preset of a tool"
+        )
+    }
     related = ("preset_of",)
     travels = True
 
