@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from django.test import Client
 from mcp_app.catalogue.changes.mirroring import mirror
 from mcp_app.catalogue.snapshots.current_snapshot import refresh_now
 from mcp_app.execution import services
-from mcp_app.limits import usage
+from mcp_app.limits import current, report, usage
 from mcp_app.models import AuditEvent, Call, LimitRule
 from tests.integration.api.conftest import ClientOf, send
 
@@ -43,7 +44,9 @@ def test_limit_is_added_changed_used_reset_and_deleted(admin: Client) -> None:
     assert (made.json()["rate"], made.json()["mode"]) == (2, "enforce")
     again = admin.post("/api/limits/", CALM, content_type="application/json")
     assert (again.status_code, list(again.json()["errors"])) == (400, ["name"])
-    changed = admin.patch("/api/limits/calm/", {"rate": 3}, content_type="application/json")
+    changed = admin.patch(
+        "/api/limits/calm/", {"rate": 3, "rate_period": "hour"}, content_type="application/json"
+    )
     assert changed.json()["rate"] == 3
     exempt = admin.patch(
         "/api/limits/calm/", {"exempt": ["user:the-superuser"]}, content_type="application/json"
@@ -57,6 +60,11 @@ def test_limit_is_added_changed_used_reset_and_deleted(admin: Client) -> None:
     (used,) = admin.get("/api/limits/calm/usage/").json()
     assert (used["used"], used["maximum"], used["refused"]) == (3, 3, 1)
     assert used["resets_at"] is not None
+    # The next call is possible long before nothing is used any more.
+    (fill,) = report.of_rule(current.rule_of(LimitRule.objects.get(name="calm")))
+    assert fill.next_call is not None
+    assert fill.resets is not None
+    assert fill.next_call < fill.resets - timedelta(minutes=30)
     (mine,) = admin.get("/api/usage/").json()
     assert mine == used
     assert admin.post("/api/limits/calm/reset/", {}, content_type="application/json").status_code == 204

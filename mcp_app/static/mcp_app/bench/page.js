@@ -215,7 +215,7 @@ class Bench {
     } finally {
       window.clearInterval(ticking);
       run.milliseconds = performance.now() - this.running.started;
-      this.part("time").textContent = span(run.milliseconds);
+      this.part("time").textContent = `${span(run.milliseconds)} round trip`;
       this.part("run").disabled = false;
       this.part("stop").hidden = true;
       this.questions.withdraw();

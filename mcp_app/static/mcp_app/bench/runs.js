@@ -97,7 +97,7 @@ export class Runs {
 
 // The page measures the whole round trip of its runs, and the message log the work of the server.
 function duration(run) {
-  const text = run.milliseconds == null ? "" : span(run.milliseconds);
+  const text = run.milliseconds == null ? "" : `${span(run.milliseconds)}${run.message ? "" : " round trip"}`;
   const [key, title] = run.message ? ["server", "Measured by the server"] : ["round-trip", "Measured by this page, with the network"];
   return element("span", { class: "mcp-time mcp-dim", "data-duration": key, title }, text);
 }
