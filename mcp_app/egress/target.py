@@ -124,7 +124,10 @@ def _inside(target: Target, policy: Policy) -> EgressRefused:
     """Return the refusal of a target that is private or unknown."""
     remedy = "Addresses in a private network can only be reached when an administrator allows them."
     if policy.allow_setting:
-        remedy = f"An address in a private network can only be reached if {policy.allow_setting} names it."
+        remedy = (
+            f"If it is in a private network, add its address to the setting {policy.allow_setting} "
+            "and restart the server."
+        )
     if parse(target.host) is not None:
         return EgressRefused(f"The address is not on the public internet. {remedy}")
     return EgressRefused(f"This host is not on the public internet. Check its spelling. {remedy}")

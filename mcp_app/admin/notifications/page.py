@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from mcp_app import conf
 from mcp_app.admin.base import notices_script
+from mcp_app.admin.search.documents import url_of
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
@@ -115,6 +116,7 @@ def _way(
         "may_test": channel is not None
         and (way is Way.EMAIL or (way is Way.WEBHOOK and bool(channel.address))),
         "note": _note(way, request),
+        "help_url": url_of("settings.md", "") if way is Way.EMAIL and not mail.is_configured() else "",
     }
 
 
@@ -130,7 +132,7 @@ def _note(way: Way, request: HttpRequest) -> str:
         return "Sending needs a worker: set REDIS_URL."
     if way is Way.EMAIL:
         if not mail.is_configured():
-            return "No mail server is configured: set EMAIL_URL."
+            return "No mail server is configured. Enter it in the setting EMAIL_URL and restart the server."
         if not getattr(request.user, "email", ""):
             return "Your account has no email address."
     return ""

@@ -27,8 +27,8 @@ WORDS: Final = (
 )
 # Limits of kinds of which not all rows are searched.
 BOUNDS: Final = (
-    (f"the latest {NEWEST_SESSIONS:,} sessions", "mcp_app.view_session"),
-    (f"the latest {MOST_OPEN:,} finished calls", "mcp_app.view_call"),
+    ("sessions", f"{NEWEST_SESSIONS:,}", "mcp_app.view_session"),
+    ("finished calls", f"{MOST_OPEN:,}", "mcp_app.view_call"),
 )
 
 
@@ -72,10 +72,13 @@ def _promised(request: HttpRequest) -> str:
     """Return the placeholder of the search box, which lists the kinds of results that the user may find."""
     words = [word for word, permission in WORDS if request.user.has_perm(permission)]
     words += ["user"] if finds_people(request) else []
-    return f"Find a {', '.join([*words, 'page'])} or document"
+    return f"Find a {', '.join([*words, 'page'])} or help page"
 
 
 def _bounds(request: HttpRequest) -> str:
     """Return a sentence about the limits of the search, or "" if none concerns the user."""
-    found = [bound for bound, permission in BOUNDS if request.user.has_perm(permission)]
-    return f"The search covers {' and '.join(found)}." if found else ""
+    found = [(kind, most) for kind, most, permission in BOUNDS if request.user.has_perm(permission)]
+    if not found:
+        return ""
+    kinds, numbers = (" and ".join(each) for each in zip(*found, strict=True))
+    return f"Of {kinds}, the search covers only the latest {numbers}."

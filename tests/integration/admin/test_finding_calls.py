@@ -152,12 +152,12 @@ def test_search_box_describes_only_permitted_kinds(root: Client, seeded: Seed) -
         answer: dict[str, str] = client.get(reverse("mcp_find"), {"format": "json"}).json()
         return answer
 
-    whole = "Find a tool, prompt, resource, session, call, message, key, setting, user, page or document"
+    whole = "Find a tool, prompt, resource, session, call, message, key, setting, user, page or help page"
     assert said(root)["promised"] == whole
-    whole = "The search covers the latest 1,000 sessions and the latest 500 finished calls."
+    whole = "Of sessions and finished calls, the search covers only the latest 1,000 and 500."
     assert said(root)["bounds"] == whole
     client = operator("view_session")
-    assert said(client)["promised"] == "Find a session, page or document"
-    assert said(client)["bounds"] == "The search covers the latest 1,000 sessions."
+    assert said(client)["promised"] == "Find a session, page or help page"
+    assert said(client)["bounds"] == "Of sessions, the search covers only the latest 1,000."
     page = client.get(reverse("mcp_find")).content.decode()
-    assert 'placeholder="Find a session, page or document"' in page
+    assert 'placeholder="Find a session, page or help page"' in page

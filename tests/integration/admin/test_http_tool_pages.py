@@ -108,7 +108,7 @@ def test_preview_without_examples_sends_values_of_the_types(root: Browser) -> No
         body='{"count": "{count}", "paid": "{paid}", "note": "{note}"}', input_schema=schema,
     )  # fmt: skip
     text = post(root, "_live", values).json()["request"].partition("\n\n")[2]
-    assert json.loads(text) == {"count": 1, "paid": True, "note": "note"}
+    assert json.loads(text) == {"count": 1, "paid": True, "note": "{note}"}
 
 
 def test_pasted_line_stays_without_its_secrets(root: Browser) -> None:
@@ -149,7 +149,7 @@ def test_preview_shows_the_request_with_example_values(root: Browser) -> None:
     assert shown["request"] == "GET https://api.example.com/orders/7?v=2&note=a%20b"
     assert (shown["arguments"], shown["problem"]) == (["id", "note"], "")
     assert "path" in post(root, "_live", entered(address="https://a.example/../x")).json()["problem"] or True
-    assert post(root, "_live", entered(address="x")).json()["problem"].startswith("address: ")
+    assert post(root, "_live", entered(address="x")).json()["problem"].startswith("URL: ")
 
 
 @pytest.mark.requirement("INT-14")
@@ -192,10 +192,25 @@ def test_unsafe_method_asks_before_it_is_sent(root: Browser, api: WebApi) -> Non
 def test_failed_try_shows_what_went_wrong(root: Browser, api: WebApi) -> None:
     api.says({"why": "no order"}, status="404 Not Found")
     outcome = post(root, "_try", entered(api)).context["outcome"]
-    assert "answered 404" in outcome.problem
+    assert (outcome.problem, outcome.content) == ("The server answered 404 Not Found.", "")
     assert outcome.attempts[0]["status"] == 404
+    assert "no order" in outcome.attempts[0]["body"]
     outcome = post(root, "_try", entered(api, arguments="{}")).context["outcome"]
-    assert ("enter a value for id" in outcome.problem, outcome.attempts) == (True, [])
+    assert (outcome.problem, outcome.attempts) == (
+        'enter a value for id in Test arguments, such as {"id":"id"}.',
+        [],
+    )
+
+
+def test_failed_try_shows_the_mapped_error(root: Browser, api: WebApi) -> None:
+    api.says({"why": "no order"}, status="404 Not Found")
+    outcome = post(root, "_try", entered(api, error_mapping="why")).context["outcome"]
+    assert (outcome.problem, outcome.content) == ("The server answered 404 Not Found.", "no order")
+
+
+def test_preview_shows_arguments_without_a_value_in_braces(root: Browser) -> None:
+    shown = post(root, "_live", entered(arguments="{}")).json()
+    assert shown["request"] == "GET https://api.example.com/orders/{id}?v=2&note={note}"
 
 
 def test_blocked_try_is_shown_as_not_sent(root: Browser, api: WebApi, settings: Any) -> None:
@@ -204,7 +219,8 @@ def test_blocked_try_is_shown_as_not_sent(root: Browser, api: WebApi, settings: 
     text = page.content.decode()
     assert (page.context["outcome"].sent, api.requests) == (False, [])
     assert text.count("Not sent: ") == text.count("The address is not on the public internet.") == 1
-    assert "EGRESS_ALLOW" in text
+    assert "the setting EGRESS_ALLOW" in text
+    assert f'href="{reverse("mcp_document", args=["http-tools.md"])}#private-networks"' in text
     assert "host name" not in text
     assert not any(title in text for title in ("Sent request", "Raw response", "Mapped result"))
 
@@ -553,7 +569,7 @@ def test_body_row_becomes_a_member_and_its_default_is_sent(root: Browser, api: W
 def test_preview_follows_rows_and_uses_their_examples(root: Browser) -> None:
     answer = post(root, "_live", {**entered(), **ROWS, "arguments": "{}"}).json()
     assert answer["request"].startswith("GET https://api.example.com/orders/7?v=2&note=none&tags=a&tags=b")
-    assert "X-Tenant: X-Tenant" in answer["request"]
+    assert "X-Tenant: {X-Tenant}" in answer["request"]
     assert [(row["name"], row["found"]) for row in answer["rows"]][:3] == [
         ("id", "path"), ("note", "query"), ("tags", "query"),
     ]  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 from asgiref.sync import async_to_sync
@@ -26,6 +27,7 @@ from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.entries.entry_drafts import draft_as_seen
 from mcp_app.admin.entries.http.drafts import Edited, edited, is_of_request
 from mcp_app.admin.entries.http.form import HttpToolForm, filled_in, initial_of, messages_of
+from mcp_app.admin.search.documents import url_of
 from mcp_app.auth.bench import TRY
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.changes import pending_drafts, revisions
@@ -249,6 +251,7 @@ class HttpToolPages(ModelAdmin[Tool]):
             "seen_draft": f"{draft.pk}:{draft.version}" if draft is not None else "",
             "form_url": request.path + self._draft_query(request, entry),
             "all_fields_url": self._all_fields_url(request, entry),
+            "cancel_url": self.page_url("changelist") if entry is None else self.page_url("change", entry),
             "add_choice": self._choice(request, tool),
             "preview": preview,
             "may_publish": may_publish(request.user),
@@ -258,6 +261,7 @@ class HttpToolPages(ModelAdmin[Tool]):
             "asks": False,
             "untried": False,
             "outcome": None,
+            "networks_url": url_of("http-tools.md", "private-networks"),
             "notes": (),
             **more,
         }
@@ -277,6 +281,17 @@ class HttpToolPages(ModelAdmin[Tool]):
 
 
 _MISSING: Final = re.compile(r"([^\s;]+): expected a value, got nothing")
+
+
+def _unfit(text: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """Return the error for arguments that do not fit, with an example of the missing values."""
+    if not _MISSING.search(text):
+        return text
+    properties = schema.get("properties", {})
+    wanted = [name for name in schema.get("required", ()) if name not in arguments]
+    example = orjson.dumps({name: _example(properties.get(name), name) for name in wanted}).decode()
+    text = _MISSING.sub(r"enter a value for \1", text)
+    return f"{text.removesuffix('.')} in Test arguments, such as {example}."
 
 
 class Outcome:
@@ -302,7 +317,7 @@ class Outcome:
         try:
             checked = validation.compile_schema(dict(schema))
             if not checked.is_valid(dict(arguments)):
-                raise ToolError(_MISSING.sub(r"enter a value for \1", checked.explain(dict(arguments))))
+                raise ToolError(_unfit(checked.explain(dict(arguments)), schema, arguments))
             result = async_to_sync(called)(_bounded(plan), arguments, recorder)
             blocks = [result.content] if not isinstance(result.content, (list, tuple)) else result.content
             self.content = "\n".join(_text(to_block(block)) for block in blocks)
@@ -315,7 +330,10 @@ class Outcome:
                         f"The result does not fit the output schema: {fits.explain(result.structured)}"
                     )
         except (ToolError, validation.SchemaError) as error:
-            self.problem = str(error)
+            # The lines after the first are the body, which the page shows as the raw response.
+            self.problem, _, body = str(error).partition("\n")
+            if plan.result.error_mapping:
+                self.content = body
         self.milliseconds = round((time.monotonic() - started) * 1000)
         self.attempts = [_shown(attempt) for attempt in recorder.attempts]
 
@@ -361,13 +379,19 @@ def _preview(form: HttpToolForm, read: tuple[RequestPlan, dict[str, Any]] | None
     The form then shows a row for each argument.
     """
     if read is None:
-        problems = [f"{name}: {text}" for name, texts in form.errors.items() for text in texts]
+        problems = [
+            f"{form.fields[name].label or name if name in form.fields else name}: {text}"
+            for name, texts in form.errors.items()
+            for text in texts
+        ]
         return {"problem": problems[0] if problems else "", "request": "", "arguments": []}
     plan, given, is_json = read[0], form.cleaned_data.get("arguments") or {}, form.is_json_changed
     schema = form.schema(plan)
     rows = form.show(plan, schema, named_places(form.entered_rows()))
     properties = schema["properties"]
-    values = {name: given.get(name, _example(properties.get(name), name)) for name in plan.arguments()}
+    values = {
+        name: given.get(name, _example(properties.get(name), f"{{{name}}}")) for name in plan.arguments()
+    }
     shown = {
         "arguments": list(plan.arguments()),
         "rows": [asdict(row) for row in rows],
@@ -379,6 +403,12 @@ def _preview(form: HttpToolForm, read: tuple[RequestPlan, dict[str, Any]] | None
     except UnfitArgument as error:
         return {**shown, "problem": str(error), "request": ""}
     text = _request_text(request.method, request.url, request.headers, request.body)
+    head, gap, body = text.partition("\n\n")
+    for name in plan.arguments():
+        if name not in given:
+            # Arguments without a value are shown as in the form, not percent-encoded.
+            head = head.replace(quote(f"{{{name}}}", safe=""), f"{{{name}}}")
+    text = head + gap + body
     if plan.credential:
         text = (
             text.replace("\n\n", f"\n(credential {plan.credential})\n\n", 1)
@@ -388,14 +418,14 @@ def _preview(form: HttpToolForm, read: tuple[RequestPlan, dict[str, Any]] | None
     return {**shown, "problem": "", "request": text}
 
 
-def _example(prop: Any, name: str) -> Any:
-    """Return a value of an argument: its example, its default, a value of its type, or else its name."""
+def _example(prop: Any, text: str) -> Any:
+    """Return a value of an argument: its example, its default, a value of its type, or else ``text``."""
     if not isinstance(prop, Mapping):
-        return name
+        return text
     examples = prop.get("examples")
     if isinstance(examples, list) and examples:
         return examples[0]
-    return prop["default"] if "default" in prop else _OF_TYPE.get(kind_of(prop), name)
+    return prop["default"] if "default" in prop else _OF_TYPE.get(kind_of(prop), text)
 
 
 _OF_TYPE: Final[Mapping[str, Any]] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}

@@ -46,7 +46,7 @@ class Entered:
         match = _ADDRESS.fullmatch(self.address.strip())
         if match is None:
             raise EnteredError(
-                "address", "Write a whole address, such as https://api.example.com/v1/orders/{id}."
+                "address", "Enter a complete URL, such as https://api.example.com/v1/orders/{id}."
             )
         origin, path, query = match[1], match[2] or "/", match[3] or ""
         fixed, parameters = _query(query)
