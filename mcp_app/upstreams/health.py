@@ -54,6 +54,11 @@ def of(pk: int) -> Health:
     return Health() if found is None else Health(**orjson.loads(found))
 
 
+def forget(pk: int) -> None:
+    """Delete the last outcome of a server whose address changed."""
+    shared_values.drop(_name(pk))
+
+
 def _name(pk: int) -> str:
     return f"upstream-health/{pk}"
 

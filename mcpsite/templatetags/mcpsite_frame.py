@@ -22,6 +22,21 @@ NAMED: Final = {
     '<nav id="tabs-dropdown"': '<nav id="tabs-dropdown" aria-label="More tabs"',
 }
 
+# What an empty list is for, by the name of its model.
+EMPTY: Final = {
+    "toolset": "A toolset gives a part of the catalogue its own address.",
+    "limitrule": "A limit restricts how often, how many at once or at what cost users call tools.",
+    "upstream": "An upstream server is another MCP server whose tools are offered here.",
+    "credential": "A credential is a stored secret that HTTP tools and upstream servers send.",
+    "userconnection": "A user connection is a user's account at an upstream server, connected by that user.",
+}
+
+
+@register.filter
+def nothing_yet(changes: Any) -> str:
+    """Return the text of an empty list: a sentence about its rows, if there is one."""
+    return EMPTY.get(changes.opts.model_name, "There is nothing here yet.")
+
 
 @register.filter
 def landmarks(html: SafeString) -> SafeString:

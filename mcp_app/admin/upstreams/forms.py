@@ -20,6 +20,7 @@ from mcp_app.catalogue.upstreams.configurations import (
 from mcp_app.catalogue.upstreams.storing import FIELDS, save_upstream
 from mcp_app.credentials.services import USE
 from mcp_app.models import Credential, Upstream
+from mcp_app.upstreams import health
 
 # A form has an attribute "prefix" of its own.
 _FORM = {"prefix": "tool_prefix"}
@@ -142,12 +143,20 @@ class UpstreamForm(forms.Form):
             for name in FIELDS
             if _FORM.get(name, name) in self.fields
         }
+        url = self._row.url if self._row is not None else ""
         try:
-            return save_upstream(
+            row = save_upstream(
                 actor=self._actor, upstream=self._row, name=self.cleaned_data.get("name"), **given
             )
         except ValidationError as error:
-            for field, problems in error.message_dict.items():
+            found = error.message_dict
+            if "name" in found and not given.get("prefix"):
+                # The name is the default of the prefix, so it has the same error.
+                found.pop("prefix", None)
+            for field, problems in found.items():
                 name = _FORM.get(field, field)
                 self.add_error(name if name in self.fields else None, problems)
             return None
+        if url and row.url != url:
+            health.forget(row.pk)
+        return row

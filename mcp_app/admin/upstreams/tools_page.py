@@ -20,6 +20,8 @@ from mcp_app.upstreams import health
 MOST_SHOWN: Final = 500
 MOST_CHANGES: Final = 50
 TONES: Final = {"available": "good", "unavailable": "bad", "refused": "warn"}
+# Users read "refused" as a call that was not allowed.
+_WORDS: Final = {"refused": "failing", "unknown": "not read yet"}
 _STATES: Final = {
     "new": "plain",
     "draft": "info",
@@ -73,7 +75,7 @@ def health_of(row: Upstream) -> dict[str, Any]:
     at = datetime.fromtimestamp(found.at, UTC) if found.at else None
     return {
         "state": found.state,
-        "badge": badge(found.state, TONES.get(found.state, "plain")),
+        "badge": badge(_WORDS.get(found.state, found.state), TONES.get(found.state, "plain")),
         "text": found.text,
         "kind": found.kind,
         "at": relative(at, "never"),

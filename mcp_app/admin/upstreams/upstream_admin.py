@@ -175,7 +175,7 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         done = importing.import_items(upstream=row, keys=request.POST.getlist("tools"), actor=request.user)
         self._skipped(request, done.skipped)
         if done.drafts:
-            text = f"Saved {len(done.drafts)} drafts. Clients see them when they are published."
+            text = f"Saved {len(done.drafts)} drafts. Clients do not see them until they are published."
             self.message_user(request, text, messages.SUCCESS)
         elif not done.skipped:
             self.message_user(request, "Select at least one item.", messages.WARNING)

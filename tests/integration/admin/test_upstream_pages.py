@@ -118,6 +118,25 @@ def test_wrong_form_is_shown_again_with_its_values(admin_client: Client) -> None
     assert not Upstream.objects.exists()
 
 
+def test_wrong_name_is_reported_once(admin_client: Client) -> None:
+    page = admin_client.post(reverse(ADD), {**FORM, "name": "Bad Name", "url": "https://a.example/mcp"})
+    assert set(page.context["form"].errors) == {"name"}
+
+
+def test_other_url_forgets_the_last_outcome(admin_client: Client, crm: Upstream) -> None:
+    fault = {"state": "refused", "kind": "", "text": "is not there", "at": 1.0}
+    shared_values.put(health._name(crm.pk), json.dumps(fault).encode(), 60)
+    assert ">failing<" in admin_client.get(url("change", crm)).content.decode()
+    given = {**FORM, "url": "https://a.example/mcp", "tool_prefix": "crm", "enabled": ""}
+    assert admin_client.post(url("settings", crm), given).status_code == 302
+    assert health.of(crm.pk).state == "unknown"
+
+
+def test_empty_list_states_the_purpose_of_its_rows(admin_client: Client) -> None:
+    page = admin_client.get(reverse("admin:mcp_app_upstream_changelist")).content.decode()
+    assert "An upstream server is another MCP server whose tools are offered here." in page
+
+
 def test_settings_are_changed_and_name_stays(admin_client: Client, crm: Upstream) -> None:
     given = {**FORM, "url": crm.url, "tool_prefix": "sales", "isolation": "shared", "enabled": ""}
     assert admin_client.post(url("settings", crm), given).status_code == 302
