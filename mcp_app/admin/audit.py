@@ -49,7 +49,7 @@ WORDS: Final = {
     "catalogue.mirrored": "catalogue loaded from code",
     "catalogue.permission_set": "who can use an entry changed",
     "catalogue.published": "draft published",
-    "catalogue.rolled_back": "entry rolled back",
+    "catalogue.rolled_back": "earlier version of an entry restored",
     "credential.changed": "credential changed",
     "credential.created": "credential added",
     "credential.deleted": "credential deleted",
@@ -99,7 +99,7 @@ WORDS: Final = {
     "limit.changed": "limit changed",
     "limit.deleted": "limit deleted",
     "limit.reset": "limit reset",
-    "upstream.refreshed": "upstream server refreshed",
+    "upstream.refreshed": "lists of an upstream server read",
     "upstream.connection_made": "account connected",
     "upstream.connection_ended": "account disconnected",
     "upstream.connection_failed": "connection of an account failed",
@@ -246,7 +246,13 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
         """Return the kind of the object in words."""
         return visible(KIND_WORDS.get(event.object_kind, event.object_kind) or "–")
 
-    key = text_column("object", "object_key", ordering="object_key", empty="–")
+    @admin.display(description="object", ordering="object_key")
+    def key(self, event: AuditEvent) -> SafeString:
+        """Return the name of the object. The id of a call has the name of its tool in front."""
+        tool = event.detail.get("tool") if event.object_kind == "call" else None
+        name = f"{tool}: {event.object_key}" if isinstance(tool, str) else event.object_key
+        return visible(name or "–")
+
     shown_detail = json_column("detail", "detail")
 
     def history_view(

@@ -41,10 +41,10 @@ MANY_FAILED, FAILED_SHARE = 5, 0.05
 # The log counts as late if its newest line waits for more than this many seconds.
 LATE_SECONDS = 10.0
 
-LOG_IS_OFF: Final = "The message log is disabled (MESSAGE_LOG), so calls are not counted."
+LOG_IS_OFF: Final = "The log is disabled (MESSAGE_LOG), so calls are not counted."
 NO_LOG: Final = "Without Redis, nothing is logged. Start the server with manage.py up, or set REDIS_URL."
 NO_WORKER: Final = "No worker was active in the last 15 seconds, so the log is not written. Start a worker."
-BEHIND: Final = "The message log is delayed, so these figures are outdated."
+BEHIND: Final = "The log is delayed, so these figures are outdated."
 NEVER: Final = "No messages yet. Connect a client and call a tool. The call appears here within seconds."
 QUIET: Final = "No calls in this period."
 ORPHANED: Final = "Background calls wait in a queue without a worker. Start a worker with --queues."

@@ -196,7 +196,10 @@ class Timeline:
     def problems(self) -> str:
         """The errors of all filters in one line."""
         return " ".join(
-            f"{self.form.fields[name].label or name.replace('_', ' ').capitalize()}: {each}"
+            # The errors of the search name their terms, and stand below the words "The search has an error".
+            str(each)
+            if name == "q"
+            else f"{self.form.fields[name].label or name.replace('_', ' ').capitalize()}: {each}"
             for name, found in self.form.errors.items()
             for each in found
         )

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tool',
             name='request',
-            field=models.JSONField(blank=True, help_text='The HTTP request, or the tool of an upstream server, of a call.', null=True),
+            field=models.JSONField(blank=True, help_text='The HTTP request of each call, or the tool of the upstream server.', null=True),
         ),
         migrations.CreateModel(
             name='Credential',

@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='upstream',
             name='token_exchange',
-            field=models.CharField(blank=True, help_text="A credential that exchanges the token of each caller's login for one of the upstream server.", max_length=64),
+            field=models.CharField(blank=True, help_text="Swaps the caller's login token for a token of the upstream server. Needs a credential of the kind OAuth token exchange.", max_length=64),
         ),
     ]

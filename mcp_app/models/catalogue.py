@@ -89,8 +89,12 @@ class Tool(EntryRow):
 
     name = models.CharField(max_length=128, unique=True)
     input_schema = models.JSONField(default=dict, blank=True)
-    output_schema = models.JSONField(null=True, blank=True)
-    annotations = models.JSONField(default=dict, blank=True)
+    output_schema = models.JSONField(
+        null=True, blank=True, help_text="JSON Schema of the structured result. Empty: not declared."
+    )
+    annotations = models.JSONField(
+        default=dict, blank=True, help_text="Hints for clients, such as readOnlyHint."
+    )
     timeout_seconds = models.FloatField(
         "timeout",
         null=True,
@@ -169,7 +173,7 @@ class Tool(EntryRow):
     request = models.JSONField(
         null=True,
         blank=True,
-        help_text="The HTTP request, or the tool of an upstream server, of a call.",
+        help_text="The HTTP request of each call, or the tool of the upstream server.",
     )
 
     class Meta(EntryRow.Meta):

@@ -60,8 +60,8 @@ class Upstream(EditedRow):
     token_exchange = models.CharField(
         max_length=64,
         blank=True,
-        help_text="A credential that exchanges the token of each caller's login for one of the upstream "
-        "server.",
+        help_text="Swaps the caller's login token for a token of the upstream server. Needs a credential "
+        "of the kind OAuth token exchange.",
     )
     oauth_client = models.CharField(
         "OAuth client",

@@ -42,7 +42,7 @@ def problem(uri: object) -> str:
     if parts is None or not _PLAIN.fullmatch(uri):
         return "A redirect URI is an absolute address in plain characters, without a fragment."
     if parts.scheme not in ("https", "http"):
-        return "A redirect URI begins with https://, or is one that this server lists (OAUTH_REDIRECT_URIS)."
+        return "This redirect URI is not allowed. Use https://, or add it to the setting OAUTH_REDIRECT_URIS."
     if not parts.hostname or not _HOST.fullmatch(parts.netloc):
         return "A redirect URI names a host and no user."
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:

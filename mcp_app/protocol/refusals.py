@@ -80,7 +80,7 @@ ANSWERS: Final = {
         TooManyRequests, 429, "a limit is reached, and allows a call again within a minute"
     ),
     Code.LIMIT_USED_UP: RefusalAnswer(
-        InvalidParams, 429, "a limit is reached, and allows no call for more than a minute", as_result=True
+        InvalidParams, 429, "a limit is reached; the next call is possible in over a minute", as_result=True
     ),
     Code.CREDENTIAL_ENDED: RefusalAnswer(
         InvalidParams, 409, "the call to retry needs approval, and its credential has ended", as_result=True

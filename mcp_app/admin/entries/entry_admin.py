@@ -232,7 +232,7 @@ class EntryAdmin(BenchAdmin, TabbedForm, EntryList, PermissionAction, HistoryPag
                 why = "cannot be copied: " + " ".join(error.messages)
                 self._refuse(request, "Not duplicated", entry, why)
             else:
-                text = f"Duplicated {marked(entry)} as {marked(copy)}."
+                text = f"Duplicated {marked(entry)} as {marked(copy)}, which is disabled."
                 self.message_user(request, text, messages.SUCCESS)
 
     def duplicate(self, entry: Entry, actor: Any, **changed: Any) -> Entry:

@@ -187,7 +187,7 @@ class DraftPages(CallersPages):
         Django's own message has no such link.
         """
         if entry.is_as_before:
-            self.message_user(request, f"No changes to {marked(entry)}.", messages.INFO)
+            self.message_user(request, "Nothing changed.", messages.INFO)
         else:
             address = self.page_url("change", entry)
             text = format_html(

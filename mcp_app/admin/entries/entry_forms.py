@@ -222,7 +222,7 @@ def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
     if name in IN_CODE:
         if overrides:
             return _marked(CHANGED, f"Clear the field to use the text from {origin}.")
-        return _marked(f"from {origin}", f"The grey text comes from {origin}.")
+        return _marked(f"from {origin}", "Type to replace the grey text.")
     if name == "tags":
         stated = ", ".join(stated)
     shown = "the value" if isinstance(stated, list | dict) else marked(stated)

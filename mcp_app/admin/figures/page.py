@@ -47,8 +47,8 @@ from mcp_app.protocol.messages.methods import OTHER
 # The search that finds the calls counted as OTHER. They include calls of tools that were not offered to the
 # caller.
 NO_TOOL: Final = 'tool:""'
-UNKNOWN_TOOLS: Final = "Other: unknown tools"
-NOT_NAMED: Final = f"names that the caller cannot use, and tools beyond {MOST_TOOLS} an hour"
+UNKNOWN_TOOLS: Final = "Other tools"
+NOT_NAMED: Final = f"unknown or not permitted names, and tools after the first {MOST_TOOLS} of an hour"
 # The percentile shown for the time in the queue. The median would hide delays, and the maximum is only an
 # outlier.
 WAITED: Final = 0.95

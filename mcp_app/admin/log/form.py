@@ -77,7 +77,7 @@ class TimelineForm(forms.Form):
         label="Status",
         choices=[
             ("", "Any status"),
-            (ANSWERED, "answered"),
+            (ANSWERED, "any result"),
             (FAILED, "failed"),
             *Message.Outcome.choices,
         ],

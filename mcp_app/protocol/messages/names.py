@@ -23,4 +23,4 @@ def check_name(name: str) -> str:
         raise ValueError("The name is empty.")
     if len(name) > MAX_NAME:
         raise ValueError(f"The name has {len(name)} characters: use at most {MAX_NAME}.")
-    raise ValueError(f"The name {name!r} is not allowed. Use only letters A-Z, digits, _, - and dots.")
+    raise ValueError(f"The name {name!r} is not allowed. Use only A-Z, a-z, digits, _, - and dots.")

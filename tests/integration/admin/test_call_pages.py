@@ -349,7 +349,7 @@ def test_running_call_shows_its_lease(seconds: float, words: str, root: Client, 
     Call.objects.filter(pk=call.pk).update(lease_until=clock.lease(seconds))
     assert re.fullmatch(words, _live(root, call)["lease"])
     text = "".join(Page(root.get(page("call", "change", call.pk)).content.decode()).read)
-    assert re.search(rf"Reserved for its worker\s*{words}", text)
+    assert re.search(rf"Worker's lease, renewed while it runs\s*{words}", text)
     assert "1970-01" not in text
 
 

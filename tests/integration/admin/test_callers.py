@@ -232,7 +232,7 @@ def test_form_marks_texts_from_code_and_overrides(root: Client, seeded: Seed) ->
         definition = {**entry.definition, "title": "A title", "description": "What it does."}
         type(entry).objects.filter(pk=entry.pk).update(definition=definition, description="Ours.")
         assert f"{CHANGED} Clear the field to use the text from code." in _beside(root, entry, "description")
-        assert _beside(root, entry, "title").endswith("from code The grey text comes from code.")
+        assert _beside(root, entry, "title").endswith("from code Type to replace the grey text.")
     # A text that code does not define cannot be overridden, nor can one of an entry made in the admin.
     Tool.objects.filter(pk=seeded.echo.pk).update(definition={"name": "echo"})
     preset = Tool.objects.filter(source="admin").first()

@@ -170,7 +170,7 @@ def test_prompt_is_created_changed_and_deleted(root: Client, seeded: Seed) -> No
     ("changed", "field", "says"),
     [
         ({"template": "Hi {{whom}}"}, "template", "{{whom}} is not among the arguments"),
-        ({"template": ""}, "template", "A prompt needs a text."),
+        ({"template": ""}, "template", "A prompt needs a template."),
         ({"arguments": '[{"name": "who"}, {"name": "who"}]'}, "arguments", "listed twice"),
         ({"arguments": '["who"]'}, "arguments", "Each argument is an object"),
         ({"meta": '{"a": 1, "a": 2}'}, "meta", "'a' occurs twice"),
@@ -420,7 +420,7 @@ def test_saving_without_changes_creates_no_revision(root: Client, seeded: Seed) 
     changes, newest = CatalogueChange.objects.count(), CatalogueRevision.objects.get().number
     logged = LogEntry.objects.count()
     answer = root.post(page("tool", "change", seeded.echo.pk), data, follow=True).content.decode()
-    assert "No changes to echo." in answer
+    assert "Nothing changed." in answer
     assert "was changed successfully" not in answer
     after = Tool.objects.get(pk=seeded.echo.pk)
     assert (after.updated_at, after.updated_by) == (before.updated_at, before.updated_by)

@@ -332,7 +332,7 @@ for _ in range(70):
         ("tools", preset(preset_of="y"), "tool x: preset_of: There is no tool 'y'"),
         ("tools", preset(preset_of=[1]), "tool x: preset_of: Must be text or null."),
         ("tools", preset(preset_of="add", fixed_arguments={"c": 1}), "The tool has no argument 'c'."),
-        ("prompts", prompt(template=""), "prompt p: template: A prompt needs a text."),
+        ("prompts", prompt(template=""), "prompt p: template: A prompt needs a template."),
         ("prompts", prompt(template="{{x}}"), "prompt p: template: {{x}} is not among the arguments"),
         ("prompts", prompt(arguments=[{"name": "a"}] * 2), "arguments: The argument 'a' is listed twice."),
         ("templates", {"uri_template": "x://{a}", "source": "admin"}, "source: Resource templates"),

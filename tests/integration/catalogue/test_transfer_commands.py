@@ -138,7 +138,7 @@ def test_problems_are_printed_one_a_line_with_exit_status_1(tmp_path: Path) -> N
     assert str(refused.value).splitlines() == [
         "Nothing was changed. Problems: 2",
         f"prompt p: source: {UNKNOWN}",
-        "prompt q: template: A prompt needs a text.",
+        "prompt q: template: A prompt needs a template.",
     ]
 
 

@@ -140,7 +140,7 @@ REFUSED: list[tuple[str, Callable[[Program], Any], str, str, str]] = [
     ("register: too many URIs", lambda p: registered(p, redirect_uris=[f"{BASE}/{n}" for n in range(11)]),
      "invalid_redirect_uri", "at most", "10"),
     ("register: scheme", lambda p: registered(p, redirect_uris=["app://x"]),
-     "invalid_redirect_uri", "begins with",
+     "invalid_redirect_uri", "not allowed",
      "OAUTH_REDIRECT_URIS"),
     ("register: plain", lambda p: registered(p, redirect_uris=["http://a.example/"]), "invalid_redirect_uri",
      "this machine only", "127.0.0.1"),

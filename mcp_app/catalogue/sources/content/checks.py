@@ -57,7 +57,7 @@ def _check_argument_members(name: str, item: Mapping[str, Any]) -> None:
 
 def _check_template(row: Prompt, arguments_are_valid: bool) -> None:
     if not row.template.strip():
-        raise UnfitError("A prompt needs a text.")
+        raise UnfitError("A prompt needs a template.")
     check_length(row.template)
     declared = {item["name"] for item in row.arguments} if arguments_are_valid else set()
     unknown = [name for name in placeholders(row.template) if name not in declared]
