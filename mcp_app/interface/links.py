@@ -229,3 +229,8 @@ def incident_page(number: str) -> str | None:
 
 def _tool(name: str) -> int | None:
     return Tool.objects.filter(name=name).values_list("pk", flat=True).first()
+
+
+def document(page: str, anchor: str = "") -> str:
+    """Return the URL of a section of the help."""
+    return reverse("mcp_document", args=page.split("/")) + (f"#{anchor}" if anchor else "")

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods
 
 from mcp_app import conf
 from mcp_app.admin.base import notices_script
-from mcp_app.admin.search.documents import url_of
 from mcp_app.auth.permissions import permissions_of
+from mcp_app.interface import links
 from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
 from mcp_app.notices.attention import KINDS, PERMISSIONS
@@ -116,7 +116,7 @@ def _way(
         "may_test": channel is not None
         and (way is Way.EMAIL or (way is Way.WEBHOOK and bool(channel.address))),
         "note": _note(way, request),
-        "help_url": url_of("settings.md", "") if way is Way.EMAIL and not mail.is_configured() else "",
+        "help_url": links.document("settings.md") if way is Way.EMAIL and not mail.is_configured() else "",
     }
 
 

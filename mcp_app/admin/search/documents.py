@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from django.urls import reverse
-
 PACKAGE: Final = Path(__file__).resolve().parents[2]
 # Location of the documents in a wheel and in the image (pyproject.toml, Dockerfile), and in a checkout.
 INSTALLED: Final = PACKAGE / "documents"
@@ -69,11 +67,6 @@ def mentioning(words: str, most: int) -> list[Section]:
     wanted = words.lower()
     counted = [(text.count(wanted), section) for section, text in _lower() if wanted in text]
     return [section for _, section in sorted(counted, key=lambda each: -each[0])[:most]]
-
-
-def url_of(page: str, anchor: str) -> str:
-    """Return the URL of a section, or "" if the package was installed without the documents."""
-    return f"{reverse('mcp_document', args=page.split('/'))}#{anchor}" if page in pages() else ""
 
 
 def _sections(page: str, text: str) -> Iterator[Section]:

@@ -27,7 +27,6 @@ from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.entries.entry_drafts import draft_as_seen
 from mcp_app.admin.entries.http.drafts import Edited, edited, is_of_request
 from mcp_app.admin.entries.http.form import HttpToolForm, filled_in, initial_of, messages_of
-from mcp_app.admin.search.documents import url_of
 from mcp_app.auth.bench import TRY
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.changes import pending_drafts, revisions
@@ -48,6 +47,7 @@ from mcp_app.catalogue.sources.http.rows import kind_of, named_places
 from mcp_app.catalogue.sources.http.sending import Attempt, Recorder
 from mcp_app.catalogue.sources.http.source import HTTP, input_schema
 from mcp_app.credentials.services import NOT_ALLOWED, USE
+from mcp_app.interface import links
 from mcp_app.interface.text import marked
 from mcp_app.models import Credential, Draft, Tool, audit
 
@@ -261,7 +261,7 @@ class HttpToolPages(ModelAdmin[Tool]):
             "asks": False,
             "untried": False,
             "outcome": None,
-            "networks_url": url_of("http-tools.md", "private-networks"),
+            "networks_url": links.document("http-tools.md", "private-networks"),
             "notes": (),
             **more,
         }
