@@ -242,7 +242,7 @@ def _again(old: CallRecord, session_id: str, actor: Any) -> NewCall:
 def _fields_of_retry(old: CallRecord) -> dict[str, str]:
     # There is no client that could be asked, so the session has no capabilities.
     fields = {**old.session_fields, "capabilities": orjson.dumps({}).decode()}
-    if not is_modern(fields["version"]):
+    if not is_modern(fields.get("version", V2025_11_25)):
         fields.pop(MADE_IN, None)  # The new call is not a task: the log has it under its own session.
     return fields
 
