@@ -88,7 +88,7 @@ def test_pasted_curl_line_becomes_a_published_tool(visit_near: Visit, near: Live
     assert SECRET not in page.content()
 
     page.fill("#id_address", f"{shop.origin}/v1/orders?limit=5&status={{status}}")
-    expect(page.locator("[data-http-preview]")).to_contain_text("/v1/orders?limit=5&status=status")
+    expect(page.locator("[data-http-preview]")).to_contain_text("/v1/orders?limit=5&status={status}")
     row = page.get_by_role("group", name="Argument status")
     expect(row.locator("[data-found]")).to_have_text("query")
     row.get_by_label("Description").fill("The state of the orders.")

@@ -164,10 +164,11 @@ class RawClient:
             self._wire = None
             try:
                 answer = self._exchange_on(wire, data, method)
-            except (NotHttp, OSError):
+            except (NotHttp, OSError) as error:
                 wire.close()
-                # The server may have closed a keep-alive connection meanwhile: retry once on a new one.
-                if fresh or attempt:
+                # The server may have closed a keep-alive connection meanwhile: retry once on a new one. If
+                # the answer is late, the request may still be running.
+                if fresh or attempt or isinstance(error, TimeoutError):
                     raise
                 continue
             if answer.headers.get("connection", "").lower() == "close":

@@ -201,7 +201,7 @@ class CallAdmin(LongListAdmin[Call]):
         return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(session), name)
 
     # The log measures only the tool, so its durations are shorter.
-    @admin.display(description="duration, including saving")
+    @admin.display(description="total duration")
     def duration(self, call: Call) -> SafeString:
         """Return how long the call has run, and how long it waited in the queue before."""
         wait = waited(call)

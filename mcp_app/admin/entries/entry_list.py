@@ -107,7 +107,7 @@ class EntryList(SwitchUndo):
         asked = urlencode({"tool": entry.name, "range": "week"})
         return _number(used.calls, f"{reverse('admin:mcp_app_message_figures')}?{asked}")
 
-    @admin.display(description="failed or refused (7 days)")
+    @admin.display(description="issues (7 days)")
     def errors(self, entry: Entry) -> SafeString:
         """Return the numbers of failed and of refused calls in the last week as links to their messages."""
         used = _usage(entry)

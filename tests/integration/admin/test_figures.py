@@ -258,7 +258,7 @@ def test_workers_are_listed_with_their_calls(
         assert root.get(found[0].url).context["cl"].result_count == 1
         # These durations differ from those of the log, which measures only the tool.
         assert "data-until-stored" in root.get(page("message", "figures")).content.decode()
-        assert "Duration, including saving" in root.get(page("call", "changelist")).content.decode()
+        assert "Total duration" in root.get(page("call", "changelist")).content.decode()
         # Users who may read messages only do not see calls.
         allowed = counted.viewer.user_permissions.filter(codename="view_message")
         counted.viewer.user_permissions.set(allowed)
