@@ -216,8 +216,8 @@ def test_refusing_in_the_row_keeps_the_column_widths(
     page.get_by_role("button", name="Refuse count").click()
     asked = page.get_by_role("dialog", name="Refuse count")
     expect(asked).to_contain_text("Refuse the call of count?")
-    expect(asked.get_by_text("Reason (shown to the user)")).to_be_visible()
-    reason = asked.get_by_label("Reason (shown to the user)")
+    expect(asked.get_by_text("Reason (the caller sees it)")).to_be_visible()
+    reason = asked.get_by_label("Reason (the caller sees it)")
     expect(reason).to_be_focused()
     assert page.evaluate(columns) == before
     expect(asked.locator(".mcp-given")).to_contain_text("delay_seconds")
@@ -241,7 +241,7 @@ def test_refuse_dialog_is_modal(server: LiveServer, open_page: Visit) -> None:
     assert behind is not None
     refuse.click()
     asked = page.get_by_role("dialog", name="Refuse count")
-    asked.get_by_label("Reason (shown to the user)").fill("kept words")
+    asked.get_by_label("Reason (the caller sees it)").fill("kept words")
     for _ in range(12):
         page.keyboard.press("Tab")
         inside = (
@@ -251,7 +251,7 @@ def test_refuse_dialog_is_modal(server: LiveServer, open_page: Visit) -> None:
     page.mouse.click(behind["x"] + behind["width"] / 2, behind["y"] + behind["height"] / 2)
     expect(asked).to_be_hidden()
     refuse.click()
-    expect(asked.get_by_label("Reason (shown to the user)")).to_have_value("kept words")
+    expect(asked.get_by_label("Reason (the caller sees it)")).to_have_value("kept words")
     page.keyboard.press("Escape")
     expect(asked).to_be_hidden()
     expect(refuse).to_be_focused()

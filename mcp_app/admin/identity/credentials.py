@@ -47,6 +47,7 @@ _ENTERED: dict[str, tuple[str, str, type[forms.Widget]]] = {
     "client_id": ("Client id", "", forms.TextInput),
     "client_secret": ("Client secret", "", forms.PasswordInput),
 }
+_INPUT = "vTextField mcp-input"
 _KEPT = "Stored encrypted and never shown. Leave it empty to keep the stored secret."
 _KEY_LOST = "The secret cannot be decrypted, because the key has changed. Enter it again."
 _NEW = "Stored encrypted and never shown again."
@@ -81,13 +82,18 @@ class CredentialForm(ModelForm[Credential]):
         label="Sent in", choices=[(each, each) for each in PLACES], required=False, widget=Select()
     )
     place_name = forms.CharField(
-        label="Name", required=False, max_length=100, help_text="Such as X-API-Key, or api_key in a query."
+        label="Name there",
+        required=False,
+        max_length=100,
+        widget=forms.TextInput({"class": _INPUT}),
+        help_text="Of the header, query parameter or cookie, such as X-API-Key or api_key.",
     )
     lead = forms.CharField(
         label="Prefix",
         required=False,
         max_length=50,
         strip=False,
+        widget=forms.TextInput({"class": _INPUT}),
         help_text="A word before the key, such as Token.",
     )
 
@@ -119,7 +125,7 @@ class CredentialForm(ModelForm[Credential]):
         is_new = self.instance._state.adding
         attrs = {"autocomplete": "new-password", "spellcheck": "false"}
         if widget is not _SecretLines:
-            attrs["class"] = "vTextField mcp-input"
+            attrs["class"] = _INPUT
         text = f"{example} {_NEW if is_new else _KEPT}".strip()
         return forms.CharField(label=label, help_text=text, required=False, strip=False, widget=widget(attrs))
 

@@ -60,8 +60,9 @@ class LimitForm(forms.Form):
         required=False,
         max_length=150,
         widget=forms.TextInput(_TEXT),
-        help_text="A user, a group or a network. For an API key or OAuth client, type its name and choose it "
-        "from the list: its number is stored. * counts each of them separately.",
+        help_text="Type the name of a user, group, API key or OAuth client and choose it, or enter a "
+        "network. Keys and clients are stored by number. * gives each user, key, client or address the "
+        "whole limit.",
     )
     exempt = forms.CharField(
         label="Except",

@@ -77,7 +77,7 @@ class TimelineForm(forms.Form):
         label="Status",
         choices=[
             ("", "Any status"),
-            (ANSWERED, "any result"),
+            (ANSWERED, "finished"),
             (FAILED, "failed"),
             *Message.Outcome.choices,
         ],
