@@ -91,7 +91,8 @@ def header_option(connection: ServerConnection, option: str) -> str:
 def _claude_code(connection: ServerConnection) -> Snippet:
     command = f"claude mcp add --transport http {connection.client_name} {shell_word(connection.url)}"
     text = command + header_option(connection, "--header")
-    return Snippet("claude-code", "Claude Code", "In a terminal", text)
+    note = "Or save the text for Cursor as .mcp.json in your project."
+    return Snippet("claude-code", "Claude Code", "In a terminal", text, note=note)
 
 
 def _claude(connection: ServerConnection) -> Snippet:
@@ -166,6 +167,9 @@ def _cursor(connection: ServerConnection) -> Snippet:
     # Links never contain an issued key, because browsers and shells record them in histories.
     config = base64.b64encode(json.dumps(_entry(connection, KEY_PLACEHOLDER)).encode()).decode()
     query = f"name={quote(connection.client_name, safe='')}&config={quote(config, safe='')}"
+    note = (
+        f"After you follow the link, replace {KEY_PLACEHOLDER} with your key." if connection.needs_key else ""
+    )
     return Snippet(
         "cursor",
         "Cursor",
@@ -173,12 +177,7 @@ def _cursor(connection: ServerConnection) -> Snippet:
         _pretty({"mcpServers": {connection.client_name: _entry(connection, connection.key)}}),
         f"cursor://anysphere.cursor-deeplink/mcp/install?{query}",
         "Install in Cursor",
-        "For Claude Code, save this text as .mcp.json."
-        + (
-            f" After you follow the link, replace {KEY_PLACEHOLDER} with your key."
-            if connection.needs_key
-            else ""
-        ),
+        note,
     )
 
 

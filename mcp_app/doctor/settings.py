@@ -28,7 +28,7 @@ def debug(installation: Installation) -> Iterator[Finding]:
         yield ok("settings.debug", "DEBUG is on for this machine only" if django_settings.DEBUG else "off")
 
 
-LOCAL: Final = "only clients on this machine can connect, without a key"
+LOCAL: Final = "only clients on this machine can connect; they need no key"
 
 
 def loopback(_: Installation) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='upstream',
             name='user_connections',
-            field=models.BooleanField(default=False, help_text='Each user connects an account by OAuth. The credential is only used to read the lists.'),
+            field=models.BooleanField(default=False, help_text='Each user connects an account by OAuth. The credential is only used to read the lists of tools, prompts and resources.'),
         ),
         migrations.CreateModel(
             name='UpstreamClient',

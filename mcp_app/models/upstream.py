@@ -55,7 +55,8 @@ class Upstream(EditedRow):
     credential = models.CharField(max_length=64, blank=True, help_text="Sent with every request.")
     user_connections = models.BooleanField(
         default=False,
-        help_text="Each user connects an account by OAuth. The credential is only used to read the lists.",
+        help_text="Each user connects an account by OAuth. The credential is only used to read the lists of "
+        "tools, prompts and resources.",
     )
     token_exchange = models.CharField(
         max_length=64,

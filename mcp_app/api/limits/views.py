@@ -70,7 +70,7 @@ class LimitViews(ApiViewSet):
     @described(responses=Usage(many=True))
     @action(detail=True, methods=["get"])
     def usage(self, request: Request, name: str) -> Response:
-        """Retrieve what is used of a limit.
+        """Retrieve the use of a limit.
 
         The answer has the subjects that used the limit last.
         """
@@ -79,7 +79,7 @@ class LimitViews(ApiViewSet):
     @described(request=ResetInput, responses={204: None})
     @action(detail=True, methods=["post"])
     def reset(self, request: Request, name: str) -> Response:
-        """Set what is used of a limit to zero."""
+        """Reset the use of a limit."""
         given = ResetInput(data=request.data)
         given.is_valid(raise_exception=True)
         subject = given.validated_data.get("subject", "")
@@ -94,7 +94,7 @@ class OwnUsage(ApiView):
 
     @described(responses=Usage(many=True))
     def get(self, request: Request) -> Response:
-        """List what you have used of limits.
+        """List your use of limits.
 
         Limits of the API key or OAuth client of the request are included, those of others are not.
         """

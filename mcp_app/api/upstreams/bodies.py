@@ -99,7 +99,8 @@ class UpstreamInput(InputSerializer):
     credential = serializers.CharField(max_length=64, required=False, allow_blank=True)
     user_connections = serializers.BooleanField(
         required=False,
-        help_text="Each user connects an account. `credential` is only used to read the lists.",
+        help_text="Each user connects an account. `credential` is only used to read the lists of tools, "
+        "prompts and resources.",
     )
     oauth_client = serializers.CharField(
         max_length=64, required=False, allow_blank=True, help_text="A credential of the kind `oauth_client`."
