@@ -56,7 +56,7 @@ from mcp_app.protocol.scopes import ADMIN, BASIC, MCP
 
 MEANING = format_html(
     "What the key can do, within the permissions of its user. "
-    "<code>{}</code> is part of every scope. All other scopes are part of <code>{}</code>.",
+    "Every scope includes <code>{}</code>. <code>{}</code> includes all scopes.",
     MCP,
     ADMIN,
 )

@@ -49,7 +49,7 @@ WORDS: Final = {
     "catalogue.mirrored": "catalogue loaded from code",
     "catalogue.permission_set": "who can use an entry changed",
     "catalogue.published": "draft published",
-    "catalogue.rolled_back": "earlier version of an entry restored",
+    "catalogue.rolled_back": "entry rolled back",
     "credential.changed": "credential changed",
     "credential.created": "credential added",
     "credential.deleted": "credential deleted",

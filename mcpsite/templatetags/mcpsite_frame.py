@@ -22,20 +22,25 @@ NAMED: Final = {
     '<nav id="tabs-dropdown"': '<nav id="tabs-dropdown" aria-label="More tabs"',
 }
 
-# What an empty list is for, by the name of its model.
+# What an empty list is for, by the label of its model.
 EMPTY: Final = {
-    "toolset": "A toolset gives a part of the catalogue its own address.",
-    "limitrule": "A limit restricts how often, how many at once or at what cost users call tools.",
-    "upstream": "An upstream server is another MCP server whose tools are offered here.",
-    "credential": "A credential is a stored secret that HTTP tools and upstream servers send.",
-    "userconnection": "A user connection is a user's account at an upstream server, connected by that user.",
+    "mcp_app.toolset": "A toolset gives a part of the catalogue its own address.",
+    "mcp_app.limitrule": "A limit restricts how often, how many at once or at what cost users call tools.",
+    "mcp_app.upstream": "An upstream server is another MCP server whose tools are offered here.",
+    "mcp_app.credential": "A credential is a stored secret that HTTP tools and upstream servers send.",
+    "mcp_app.userconnection": "A user connection is an account at an upstream server, connected by its user.",
+    "mcp_app.draft": "Choose “Save as draft” on an entry to prepare a change that clients do not see yet.",
+    "mcp_app.apidocument": "Import the OpenAPI document of an HTTP API to turn its operations into tools.",
+    "mcp_app.externalidentity": "Users of an identity provider appear here when they first log in.",
+    "mcp_oauth.client": "Applications that log users in appear here when they register or are added.",
+    "mcp_oauth.connection": "Applications that act for a user appear here when that user allows it.",
 }
 
 
 @register.filter
 def nothing_yet(changes: Any) -> str:
     """Return the text of an empty list: a sentence about its rows, if there is one."""
-    return EMPTY.get(changes.opts.model_name, "There is nothing here yet.")
+    return EMPTY.get(changes.opts.label_lower, "There is nothing here yet.")
 
 
 @register.filter

@@ -48,7 +48,7 @@ from mcp_app.protocol.messages.methods import OTHER
 # caller.
 NO_TOOL: Final = 'tool:""'
 UNKNOWN_TOOLS: Final = "Other tools"
-NOT_NAMED: Final = f"unknown or not permitted names, and tools after the first {MOST_TOOLS} of an hour"
+NOT_NAMED: Final = f"unknown or not permitted, or beyond the first {MOST_TOOLS} tools of an hour"
 # The percentile shown for the time in the queue. The median would hide delays, and the maximum is only an
 # outlier.
 WAITED: Final = 0.95

@@ -86,7 +86,9 @@ class LimitForm(forms.Form):
     burst = _number("Burst", _help("burst"))
     concurrent = _number("Concurrent calls", "Calls that run at the same time.")
     budget = _number("Budget", "An exact total for each calendar period, in UTC.")
-    budget_unit = _choice("Budget of", "budget_unit")
+    budget_unit = _choice(
+        "Budget of", "budget_unit", "Cost units: each tool sets its own under Execution; 1 unless set."
+    )
     budget_period = _choice("Budget per", "budget_period")
     enabled = forms.BooleanField(required=False, initial=True, help_text="Off: the limit has no effect.")
 

@@ -77,8 +77,6 @@ def _promised(request: HttpRequest) -> str:
 
 def _bounds(request: HttpRequest) -> str:
     """Return a sentence about the limits of the search, or "" if none concerns the user."""
-    found = [(kind, most) for kind, most, permission in BOUNDS if request.user.has_perm(permission)]
-    if not found:
-        return ""
-    kinds, numbers = (" and ".join(each) for each in zip(*found, strict=True))
-    return f"Of {kinds}, the search covers only the latest {numbers}."
+    has = request.user.has_perm
+    found = [f"the latest {most} {kind}" for kind, most, permission in BOUNDS if has(permission)]
+    return f"The search covers {' and '.join(found)}." if found else ""

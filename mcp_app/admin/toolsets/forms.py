@@ -71,9 +71,8 @@ class ToolsetForm(forms.Form):
     rules = forms.CharField(
         required=False,
         widget=forms.Textarea({**_TEXT, "rows": 3, "placeholder": "tag:billing\nkind:tool prefix:shop_"}),
-        help_text="One rule per line, such as tag:billing. A rule has one or more of kind:, tag:, prefix: "
-        "(of the name) and source:. An entry that matches all parts of a line is included, now or when it "
-        "is added later.",
+        help_text="One rule per line, such as tag:billing. Combine kind:, tag:, prefix: and source: in a "
+        "line. Entries that match the whole line are included, also those added later.",
     )
     members = forms.MultipleChoiceField(required=False)
     excluded = forms.CharField(

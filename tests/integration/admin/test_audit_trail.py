@@ -57,7 +57,7 @@ def test_history_with_entries_names_the_trail(root: Client, seeded: Seed) -> Non
     )
     text = root.get(page("apikey", "history", seeded.key.pk)).content.decode()
     assert "1 entry" in text
-    assert "The audit trail also lists changes by buttons, by the API and by commands." in text
+    assert "Changes by other buttons, by the REST API and by commands are in the audit trail." in text
 
 
 def test_recent_actions_are_those_of_the_trail_and_of_other_applications(root: Client, seeded: Seed) -> None:

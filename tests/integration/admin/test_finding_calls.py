@@ -154,10 +154,10 @@ def test_search_box_describes_only_permitted_kinds(root: Client, seeded: Seed) -
 
     whole = "Find a tool, prompt, resource, session, call, message, key, setting, user, page or help page"
     assert said(root)["promised"] == whole
-    whole = "Of sessions and finished calls, the search covers only the latest 1,000 and 500."
+    whole = "The search covers the latest 1,000 sessions and the latest 500 finished calls."
     assert said(root)["bounds"] == whole
     client = operator("view_session")
     assert said(client)["promised"] == "Find a session, page or help page"
-    assert said(client)["bounds"] == "Of sessions, the search covers only the latest 1,000."
+    assert said(client)["bounds"] == "The search covers the latest 1,000 sessions."
     page = client.get(reverse("mcp_find")).content.decode()
     assert 'placeholder="Find a session, page or help page"' in page
