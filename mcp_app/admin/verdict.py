@@ -70,7 +70,7 @@ class ServerStatus:
             return "Some functions do not work:"
         if self.tasks:
             return _counted(len(self.tasks), "item needs", "items need") + " your attention:"
-        return "Nothing waits for you."
+        return "Nothing needs your attention."
 
     @property
     def tone(self) -> str:
