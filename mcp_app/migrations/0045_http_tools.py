@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
             name='Credential',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(help_text='Lower-case letters, digits, - and _. Tools refer to this name.', max_length=64, unique=True)),
+                ('name', models.CharField(help_text='Lower-case letters, digits, - and _. Tools and upstream servers refer to this name.', max_length=64, unique=True)),
                 ('kind', models.CharField(choices=[('bearer', 'bearer token'), ('basic', 'user name and password'), ('api_key', 'API key'), ('headers', 'headers'), ('client_credentials', 'OAuth client credentials'), ('oauth_client', 'OAuth client of user connections'), ('token_exchange', 'OAuth token exchange')], max_length=20)),
                 ('sealed', models.TextField(editable=False)),
                 ('origins', models.JSONField(default=list, help_text='The only servers that receive the secret, such as https://api.example.com.')),

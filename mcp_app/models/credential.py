@@ -29,7 +29,9 @@ class Credential(EditedRow):
         TOKEN_EXCHANGE = "token_exchange", "OAuth token exchange"
 
     name = models.CharField(
-        max_length=64, unique=True, help_text="Lower-case letters, digits, - and _. Tools refer to this name."
+        max_length=64,
+        unique=True,
+        help_text="Lower-case letters, digits, - and _. Tools and upstream servers refer to this name.",
     )
     kind = models.CharField(max_length=20, choices=Kind.choices)
     sealed = models.TextField(editable=False)

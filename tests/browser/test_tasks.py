@@ -262,7 +262,7 @@ def read_a_request_beside_its_answer(at: Operator) -> None:
 def replay_a_call_in_the_bench(at: Operator) -> None:
     at.follow("Log")
     at.hands.pick_line(at.lines("Division by zero").last)
-    at.press(at.link("Replay"))
+    at.press(at.link("Replay…"))
     at.hands.press(at.button("Run"))
     expect(at.page.locator("[data-bench-comparison]")).to_be_visible(timeout=SLOW)
 
@@ -277,7 +277,7 @@ def find_why_a_customer_got_an_error_and_repeat_the_call(at: Operator) -> None:
     at.hands.press(at.page.locator(".mcp-message summary").first)
     at.press(at.link("View message", exact=False))
     expect(at.page.locator("[data-failure] pre")).to_contain_text("KeyError: 'C-9'")
-    at.press(at.link("Replay"))
+    at.press(at.link("Replay…"))
     expect(at.page.get_by_label("number", exact=False).first).to_have_value("C-9")
 
 

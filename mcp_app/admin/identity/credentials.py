@@ -48,6 +48,15 @@ _ENTERED: dict[str, tuple[str, str, type[forms.Widget]]] = {
     "client_secret": ("Client secret", "", forms.PasswordInput),
 }
 _INPUT = "vTextField mcp-input"
+_ABOUT: dict[str, str] = {
+    Kind.BEARER: "Sends a fixed token.",
+    Kind.BASIC: "Sends a user name and a password with every request (HTTP Basic).",
+    Kind.API_KEY: "Sends a key in a header, the query or a cookie.",
+    Kind.HEADERS: "Sends fixed headers.",
+    Kind.CLIENT_CREDENTIALS: "Gets a token from the token URL. All callers share it.",
+    Kind.OAUTH_CLIENT: "Identifies this server when users connect their accounts at upstream servers.",
+    Kind.TOKEN_EXCHANGE: "Swaps the login token of each caller for a token of an upstream server.",
+}
 _KEPT = "Stored encrypted and never shown. Leave it empty to keep the stored secret."
 _KEY_LOST = "The secret cannot be decrypted, because the key has changed. Enter it again."
 _NEW = "Stored encrypted and never shown again."
@@ -272,7 +281,9 @@ class CredentialAdmin(ModelAdmin[Credential]):
             {"label": label, "url": f"?{urlencode({'kind': kind})}", "chosen": kind == chosen}
             for kind, label in Kind.choices
         ]
-        return super().add_view(request, form_url, {"kinds": kinds, **(extra_context or {})})
+        return super().add_view(
+            request, form_url, {"kinds": kinds, "about": _ABOUT[chosen], **(extra_context or {})}
+        )
 
     key = text_column("name", "name", ordering="name")
     shown_origins = text_column("servers", "origin_list")

@@ -149,6 +149,7 @@ def test_form_of_a_token_exchange_creates_a_credential(root: Browser) -> None:
         "audience": "crm",
     }
     page = root.get(f"{ADD}?kind=token_exchange").content.decode()
+    assert "Swaps the login token of each caller" in page
     assert all(f'name="{field}"' in page for field in given)
     assert root.post(f"{ADD}?kind=token_exchange", given).status_code == 302
     row = Credential.objects.get()

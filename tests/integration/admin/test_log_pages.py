@@ -379,7 +379,7 @@ def test_message_page_links_client_tool_call_and_bench(root: Client, viewer: Cli
     links = {
         page("session", "change", seeded.session.pk): f"{seeded.session.client_name}</bdi>",
         f"{page('call', 'changelist')}?q={seeded.session.pk}": "Background calls",
-        f"{page('tool', 'try', tool)}?message={message.pk}": "Replay",
+        f"{page('tool', 'try', tool)}?message={message.pk}": "Replay…",
         page("call", "change", background.pk): "View call",
         page("tool", "change", tool): "View tool",
     }
@@ -387,7 +387,7 @@ def test_message_page_links_client_tool_call_and_bench(root: Client, viewer: Cli
     assert {url: found.get(url) for url in links} == links
     assert [root.get(url).status_code for url in links] == [200] * len(links)
     assert f'id="mcp-address">http://testserver{address}</span>' in text
-    assert "Replay</a>" not in viewer.get(address).content.decode()
+    assert "Replay…</a>" not in viewer.get(address).content.decode()
     plain = root.get(page("message", "change", call(None, 901, method="ping", target="").pk)).content.decode()
     assert [words for words in ("Replay", "View tool", "View call", "<dt>Client") if words in plain] == []
 

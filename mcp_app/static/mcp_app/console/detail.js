@@ -100,7 +100,7 @@ export class Detail {
     }
     const each = this.broadcastOf(row.key);
     if (each) link("Show each message", `?${new URLSearchParams({ live: "1", q: each })}`);
-    if (links.replay) link("Replay", links.replay);
+    if (links.replay) link("Replay…", links.replay);
     button(this.isPinned(row.key) ? "Unpin" : "Pin", (made) => {
       made.textContent = this.onPin(row) ? "Unpin" : "Pin";
     });
