@@ -39,7 +39,7 @@ def add_arguments(page: Page) -> None:
         press("Tab")
         page.keyboard.type(place)
         expect(page.get_by_role("group", name=f"Argument {name}")).to_be_visible()
-        expect(preview).to_contain_text({"q": "page=page", "h": "X-Trace: X-Trace"}[place])
+        expect(preview).to_contain_text({"q": "page={page}", "h": "X-Trace: {X-Trace}"}[place])
         page.locator("[data-http-add]").focus()
     trace = page.get_by_role("group", name="Argument X-Trace")
     trace.get_by_label("remove").focus()

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.django_db
 WAYS = tuple(way for way in ways() if way.method != "WS" and way.path not in served())
 INDEX = next(way for way in WAYS if way.path == "/admin/")
 SECTIONS = tuple(dict.fromkeys(way.section for way in WAYS if way.clauses))
-LOGIN = "/admin/login/"
+# The login of staff, and the one of all users.
+LOGINS = ("/admin/login/", "/accounts/login/")
 # Django's lists and pages redirect with such messages if the user may see no row.
 NOTHING = ("There is no ", "doesn’t exist")
 
@@ -81,7 +82,7 @@ class Trial:
 
 
 def _is_let_in(answer: Any) -> bool:
-    if answer.status_code >= 400 or answer.get("Location", "").startswith(LOGIN):
+    if answer.status_code >= 400 or answer.get("Location", "").startswith(LOGINS):
         return False
     said = [str(each) for each in get_messages(answer.wsgi_request)] if answer.status_code == 302 else []
     return not any(words in each for each in said for words in NOTHING)
