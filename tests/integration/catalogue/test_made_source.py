@@ -59,7 +59,7 @@ def changes_of(row: Tool) -> Any:
 
 def test_list_links_to_the_add_form_of_each_source(root: Browser) -> None:
     page = root.get(reverse("admin:mcp_app_tool_changelist")).content.decode()
-    for address, noun in ((ADD, "preset"), (f"{ADD}?source=greeting", "greeting")):
+    for address, noun in ((ADD, "preset of a tool"), (f"{ADD}?source=greeting", "greeting")):
         assert re.search(rf'href="{re.escape(address)}" title="[^"]*">Add {noun}</a>', page)
 
 

@@ -140,9 +140,9 @@ def anything(**arguments: Any) -> str:
 @pytest.mark.parametrize(
     ("function", "options", "complaint"),
     [
-        (plain, {"name": "no spaces"}, "letters A-Z"),
+        (plain, {"name": "no spaces"}, "Use only A-Z, a-z"),
         (plain, {"name": "x" * 129}, "at most 128"),
-        (lambda: None, {}, "letters A-Z"),
+        (lambda: None, {}, "Use only A-Z, a-z"),
         (plain, {"permission": "admin"}, "app_label.codename"),
         (plain, {"timeout": 0}, "timeout is in seconds"),
         (plain, {"calls_per_minute": 0}, "calls_per_minute must be positive"),
@@ -222,7 +222,7 @@ def numeric(count: int) -> str:
     [
         (numeric, {}, "prompt arguments are strings"),
         (anything, {}, "names its arguments"),
-        (plain, {"name": "a b"}, "letters A-Z"),
+        (plain, {"name": "a b"}, "Use only A-Z, a-z"),
         (plain, {"completions": {"b": []}}, "no argument"),
         (plain, {"completions": {"a": "abc"}}, "list of str or a function"),
         (plain, {"completions": {"a": [1]}}, "list of str or a function"),
