@@ -30,17 +30,23 @@ def issuer(request: HttpRequest) -> str:
     return origin(request.META.get("HTTP_HOST", ""))
 
 
-def only_when_offered(view: View) -> View:
-    """Wrap a view to respond with 404 if this server does not issue tokens."""
+def only_if(condition: Callable[[], bool]) -> Callable[[View], View]:
+    """Wrap a view to respond with 404 unless the condition holds."""
 
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if not offers_oauth():
-            raise Http404
-        answer: HttpResponse = view(request, *args, **kwargs)
-        return answer
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not condition():
+                raise Http404
+            answer: HttpResponse = view(request, *args, **kwargs)
+            return answer
 
-    return guarded
+        return guarded
+
+    return decorate
+
+
+only_when_offered = only_if(offers_oauth)
 
 
 def for_programs(*methods: str) -> Callable[[View], View]:

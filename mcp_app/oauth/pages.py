@@ -6,8 +6,9 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -18,22 +19,16 @@ from mcp_app.limits import report
 from mcp_app.limits.matching import Caller
 from mcp_app.oauth.connections import end
 from mcp_app.oauth.consent import page
-from mcp_app.oauth.metadata import only_when_offered
+from mcp_app.oauth.metadata import only_if, only_when_offered
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.protocol import scopes
 
-
-class OfUsers:
-    """A view that users without an identity provider need, also if this server issues no tokens."""
-
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Respond with 404 if users come from an identity provider."""
-        if names_provider():
-            raise Http404
-        return super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+# Users without an identity provider need these views also if this server issues no tokens.
+only_for_own_users = only_if(lambda: not names_provider())
 
 
-class Login(OfUsers, LoginView):
+@method_decorator(only_for_own_users, name="dispatch")
+class Login(LoginView):
     """The login page.
 
     Repeated wrong passwords lock the network address for a while, as in the admin (S22).
@@ -52,7 +47,8 @@ class Login(OfUsers, LoginView):
         return {**context, "server": settings.server.label, "to_client": to_client, "company": company}
 
 
-class Logout(OfUsers, LogoutView):
+@method_decorator(only_for_own_users, name="dispatch")
+class Logout(LogoutView):
     """The logout of the browser session. Connected clients stay connected."""
 
     http_method_names = ("get", "post", "options")

@@ -40,6 +40,16 @@ def test_wrong_passwords_lock_the_address_after_ten_attempts() -> None:
     assert "sessionid" not in locked.cookies
 
 
+def test_wrong_passwords_lock_the_page_of_users_without_oauth(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH": False}
+    statuses = [
+        log_in("192.0.2.1", f"wrong-{number}", f"name-{number}", "/accounts/login/").status_code
+        for number in range(LIMIT + 2)
+    ]
+    assert statuses[: LIMIT - 1] == [200] * (LIMIT - 1)
+    assert set(statuses[LIMIT:]) == {429}
+
+
 def test_lock_does_not_affect_other_addresses() -> None:
     for _ in range(LIMIT + 1):
         log_in("192.0.2.1", "wrong")

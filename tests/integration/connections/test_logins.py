@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from django.test import Client as Browser
-from django.test import override_settings
+from django.test import modify_settings, override_settings
 
 from mcp_app.auth.bench import bench_key
 from mcp_app.auth.principal import Principal
@@ -739,6 +739,14 @@ def test_users_who_are_not_staff_log_in(django_user_model: Any, settings: Any, i
     assert browser.post(login, form)["Location"] == "/connections/"
     assert not eve.is_staff
     assert "My connections" in browser.get("/connections/").content.decode()
+
+
+@modify_settings(MIDDLEWARE={"append": "django.contrib.auth.middleware.LoginRequiredMiddleware"})
+@pytest.mark.parametrize("is_oauth", [True, False])
+@pytest.mark.django_db
+def test_login_page_is_open_in_a_project_that_requires_logins(settings: Any, is_oauth: bool) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH": is_oauth}
+    assert Browser().get("/accounts/login/").status_code == 200
 
 
 @override_settings(LOGIN_URL="/login-of-the-project/")

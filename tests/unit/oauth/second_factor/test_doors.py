@@ -51,6 +51,18 @@ def test_password_and_code_are_required_with_second_factor(
     assert visitor.user == str(person.pk)
 
 
+def test_code_is_required_without_oauth(
+    door: str, person: Any, app: tuple[App, list[str]], settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH": False}
+    visitor = Visitor("ada")
+    assert visitor.log_in(door, following="/connections/")["Location"] == CODE
+    assert not visitor.user
+    assert visitor.browser.get("/connections/")["Location"].startswith("/accounts/login/")
+    assert visitor.give(app[0].code())["Location"] == "/connections/"
+    assert visitor.user == str(person.pk)
+
+
 def test_wrong_password_does_not_reveal_second_factor(door: str, app: tuple[App, list[str]]) -> None:
     visitor = Visitor("ada")
     answer = visitor.log_in(door, password="wrong")
