@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
 from typing import Any, Final
-from urllib.parse import quote
 
 import orjson
-from asgiref.sync import async_to_sync
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth import get_permission_codename
@@ -27,34 +22,26 @@ from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.entries.entry_drafts import draft_as_seen
 from mcp_app.admin.entries.http.drafts import Edited, edited, is_of_request
 from mcp_app.admin.entries.http.form import HttpToolForm, filled_in, initial_of, messages_of
+from mcp_app.admin.entries.http.preview import preview_of
+from mcp_app.admin.entries.http.trying import Outcome
 from mcp_app.auth.bench import TRY
 from mcp_app.auth.permissions import PermissionMissing
 from mcp_app.catalogue.changes import pending_drafts, revisions
 from mcp_app.catalogue.changes.drafts import save_draft
 from mcp_app.catalogue.changes.services import may_publish, save_entry
-from mcp_app.catalogue.definitions.content import ToolError, to_block
 from mcp_app.catalogue.definitions.definition import DefinitionError
-from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.sources.http.arguments import schema_of
-from mcp_app.catalogue.sources.http.calls import called
 from mcp_app.catalogue.sources.http.curl import PasteError, curl_line
 from mcp_app.catalogue.sources.http.entered import EnteredError, cookies_of
-from mcp_app.catalogue.sources.http.filling import UnfitArgument, filled
 from mcp_app.catalogue.sources.http.har import read_pasted
 from mcp_app.catalogue.sources.http.plan import RequestPlan
 from mcp_app.catalogue.sources.http.proposed import with_arguments, with_values
-from mcp_app.catalogue.sources.http.rows import kind_of, named_places
-from mcp_app.catalogue.sources.http.sending import Attempt, Recorder
 from mcp_app.catalogue.sources.http.source import HTTP, input_schema
 from mcp_app.credentials.services import NOT_ALLOWED, USE
 from mcp_app.interface import links
 from mcp_app.interface.text import marked
 from mcp_app.models import Credential, Draft, Tool, audit
 
-# The longest part of a body that the page shows.
-SHOWN_BYTES: Final = 64 * 1024
-# A try may take this long, whatever the tool's own timeout is.
-TRY_SECONDS: Final = 30.0
 # A module runs when the page is complete.
 SCRIPT: Final[Any] = Script("mcp_app/http_tool.js", type="module")
 _SALT: Final = "mcp.http-tool-tried"
@@ -135,7 +122,7 @@ class HttpToolPages(ModelAdmin[Tool]):
         form = tool.form(request.POST, user=request.user)
         read = form.read()
         if "_live" in request.POST:
-            return JsonResponse(_preview(form, read))
+            return JsonResponse(preview_of(form, read))
         if "_try" not in request.POST:
             form.require_name()
         if read is None or form.errors:
@@ -239,7 +226,7 @@ class HttpToolPages(ModelAdmin[Tool]):
 
     def _http_page(self, request: HttpRequest, form: HttpToolForm, tool: Edited, **more: Any) -> HttpResponse:
         read = form.read() if form.is_bound and not form.errors else None
-        preview = _preview(form, read) if form.is_bound else None
+        preview = preview_of(form, read) if form.is_bound else None
         entry, draft = tool.entry, tool.draft
         title = "Add HTTP tool" if entry is None else f"Request of {marked(entry.name)}"
         title = title if draft is None else f"Draft of {marked(draft.key)}"
@@ -278,157 +265,6 @@ class HttpToolPages(ModelAdmin[Tool]):
         """Return the address of the list of credentials, or "" if the user may not open it."""
         name = f"{self.admin_site.name}:mcp_app_credential_changelist"
         return reverse(name) if self.may_open(request, Credential) else ""
-
-
-_MISSING: Final = re.compile(r"([^\s;]+): expected a value, got nothing")
-
-
-def _unfit(text: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """Return the error for arguments that do not fit, with an example of the missing values."""
-    if not _MISSING.search(text):
-        return text
-    properties = schema.get("properties", {})
-    wanted = [name for name in schema.get("required", ()) if name not in arguments]
-    example = orjson.dumps({name: _example(properties.get(name), name) for name in wanted}).decode()
-    text = _MISSING.sub(r"enter a value for \1", text)
-    return f"{text.removesuffix('.')} in Test arguments, such as {example}."
-
-
-class Outcome:
-    """The request and the response of a try, for display. Secrets are hidden."""
-
-    def __init__(self) -> None:
-        self.attempts: list[dict[str, Any]] = []
-        self.problem = ""
-        self.content = ""
-        self.structured = ""
-        self.milliseconds = 0
-
-    @property
-    def sent(self) -> bool:
-        """Return True if any attempt left this server."""
-        return any(attempt["sent"] for attempt in self.attempts)
-
-    def run(
-        self, plan: RequestPlan, schema: Mapping[str, Any], output: Any, arguments: Mapping[str, Any]
-    ) -> None:
-        """Send the request. Nothing is raised: ``problem`` is what went wrong."""
-        recorder, started = Recorder(), time.monotonic()
-        try:
-            checked = validation.compile_schema(dict(schema))
-            if not checked.is_valid(dict(arguments)):
-                raise ToolError(_unfit(checked.explain(dict(arguments)), schema, arguments))
-            result = async_to_sync(called)(_bounded(plan), arguments, recorder)
-            blocks = [result.content] if not isinstance(result.content, (list, tuple)) else result.content
-            self.content = "\n".join(_text(to_block(block)) for block in blocks)
-            if result.structured is not None:
-                self.structured = orjson.dumps(result.structured, option=orjson.OPT_INDENT_2).decode()
-            if output:
-                fits = validation.compile_schema(output)
-                if not fits.is_valid(result.structured):
-                    self.problem = (
-                        f"The result does not fit the output schema: {fits.explain(result.structured)}"
-                    )
-        except (ToolError, validation.SchemaError) as error:
-            # The lines after the first are the body, which the page shows as the raw response.
-            self.problem, _, body = str(error).partition("\n")
-            if plan.result.error_mapping:
-                self.content = body
-        self.milliseconds = round((time.monotonic() - started) * 1000)
-        self.attempts = [_shown(attempt) for attempt in recorder.attempts]
-
-
-def _bounded(plan: RequestPlan) -> RequestPlan:
-    return replace(plan, timeout=min(plan.timeout, TRY_SECONDS), cache_seconds=0)
-
-
-def _shown(attempt: Attempt) -> dict[str, Any]:
-    received = attempt.received
-    shown: dict[str, Any] = {
-        "request": _request_text(attempt.method, attempt.url, attempt.headers, attempt.body),
-        "problem": attempt.problem,
-        "sent": attempt.sent,
-        "milliseconds": attempt.milliseconds,
-    }
-    if received is not None:
-        shown["status"] = received.status
-        shown["headers"] = "\n".join(f"{name}: {value}" for name, value in received.headers)
-        shown["body"] = _cut(received.body)
-    return shown
-
-
-def _request_text(method: str, url: str, headers: Any, body: bytes | None) -> str:
-    lines = [f"{method} {url}", *(f"{name}: {value}" for name, value in headers)]
-    return "\n".join(lines) + (f"\n\n{_cut(body)}" if body else "")
-
-
-def _cut(body: bytes) -> str:
-    text = body[:SHOWN_BYTES].decode("utf-8", "replace")
-    return f"{text}\n… {len(body) - SHOWN_BYTES} bytes more" if len(body) > SHOWN_BYTES else text
-
-
-def _text(block: Mapping[str, Any]) -> str:
-    if block.get("type") == "text":
-        return str(block["text"])[:SHOWN_BYTES]
-    return f"({block.get('type')}, {block.get('mimeType') or block.get('resource', {}).get('mimeType', '')})"
-
-
-def _preview(form: HttpToolForm, read: tuple[RequestPlan, dict[str, Any]] | None) -> dict[str, Any]:
-    """Return the request as it will be sent, with example values, and its arguments.
-
-    The form then shows a row for each argument.
-    """
-    if read is None:
-        problems = [
-            f"{form.fields[name].label or name if name in form.fields else name}: {text}"
-            for name, texts in form.errors.items()
-            for text in texts
-        ]
-        return {"problem": problems[0] if problems else "", "request": "", "arguments": []}
-    plan, given, is_json = read[0], form.cleaned_data.get("arguments") or {}, form.is_json_changed
-    schema = form.schema(plan)
-    rows = form.show(plan, schema, named_places(form.entered_rows()))
-    properties = schema["properties"]
-    values = {
-        name: given.get(name, _example(properties.get(name), f"{{{name}}}")) for name in plan.arguments()
-    }
-    shown = {
-        "arguments": list(plan.arguments()),
-        "rows": [asdict(row) for row in rows],
-        "schema": form["input_schema"].value(),
-        "json": is_json,
-    }
-    try:
-        request = filled(plan, values)
-    except UnfitArgument as error:
-        return {**shown, "problem": str(error), "request": ""}
-    text = _request_text(request.method, request.url, request.headers, request.body)
-    head, gap, body = text.partition("\n\n")
-    for name in plan.arguments():
-        if name not in given:
-            # Arguments without a value are shown as in the form, not percent-encoded.
-            head = head.replace(quote(f"{{{name}}}", safe=""), f"{{{name}}}")
-    text = head + gap + body
-    if plan.credential:
-        text = (
-            text.replace("\n\n", f"\n(credential {plan.credential})\n\n", 1)
-            if "\n\n" in text
-            else (f"{text}\n(credential {plan.credential})")
-        )
-    return {**shown, "problem": "", "request": text}
-
-
-def _example(prop: Any, text: str) -> Any:
-    """Return a value of an argument: its example, its default, a value of its type, or else ``text``."""
-    if not isinstance(prop, Mapping):
-        return text
-    examples = prop.get("examples")
-    if isinstance(examples, list) and examples:
-        return examples[0]
-    return prop["default"] if "default" in prop else _OF_TYPE.get(kind_of(prop), text)
-
-
-_OF_TYPE: Final[Mapping[str, Any]] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
 
 def _digest(json: Mapping[str, Any]) -> str:
