@@ -100,12 +100,13 @@ async def token(grant: Grant) -> str:
 
 async def drop(grant: Grant, refused: str | None) -> bool:
     """Forget the kept token if it is ``refused`` (None: whatever it is). Return True: a new one may work."""
-    kept = _kept.get(grant.key)
-    if kept is not None and refused in (None, kept.token):
-        del _kept[grant.key]
     shared = await asyncio.to_thread(_shared, grant)
     if shared is not None and refused in (None, shared.token):
         await asyncio.to_thread(shared_values.drop, grant.name)
+    # Last, because another call would keep the shared token again.
+    kept = _kept.get(grant.key)
+    if kept is not None and refused in (None, kept.token):
+        del _kept[grant.key]
     return True
 
 

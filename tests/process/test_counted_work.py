@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -14,13 +13,13 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import pytest
-import redis
 
 from tests.clients.modern import Modern
 from tests.clients.raw_http import EventStream
 from tests.clients.raw_sse import HttpSseClient
 from tests.servers import postgres
 from tests.servers.live import LiveServer, eventually
+from tests.servers.redis_monitor import monitored
 
 pytestmark = pytest.mark.process
 
@@ -86,23 +85,19 @@ class Desk:
             request(self)
         written = self.live.folder / "data" / "statements"
         before = written.stat().st_size
-        with redis.Redis.from_url(self.live.redis.url) as client, client.monitor() as monitor:
-            seen: list[dict[str, Any]] = []
-            reading = threading.Thread(target=_read_until_told, args=(monitor, seen))
-            reading.start()
+        seen: list[dict[str, Any]] = []
+        with monitored(self.live.redis.url, seen.append):
             # One more request, for work that follows an answer.
             for _ in range(TIMES + 1):
                 request(self)
-            client.echo("enough")
-            reading.join(30)
+        commands = (command for command in seen if _is_counted(command))
         statements = Counter(written.read_bytes()[before:].decode().splitlines())
-        return _of_each(statements), _of_each(Counter(map(_named, seen)))
+        return _of_each(statements), _of_each(Counter(map(_named, commands)))
 
 
-def _read_until_told(monitor: Any, seen: list[dict[str, Any]]) -> None:
-    while (command := monitor.next_command())["command"] != "ECHO enough":
-        if command["client_type"] != "lua" and command["command"].partition(" ")[0].upper() not in VARYING:
-            seen.append(command)
+def _is_counted(command: dict[str, Any]) -> bool:
+    name = command["command"].partition(" ")[0].upper()
+    return command["client_type"] != "lua" and name not in VARYING
 
 
 def _named(command: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -46,6 +47,8 @@ def made(
     live: LiveServer, token: str, credentials: list[dict[str, object]], tools: list[dict[str, object]]
 ) -> None:
     """Store credentials and HTTP tools until each web process serves them. Replace those of earlier tests."""
+    # Earlier tools may have the same names.
+    title = secrets.token_hex(4)
     code = f"""
 import json
 from mcp_app.catalogue.changes.services import save_entry
@@ -57,7 +60,7 @@ Credential.objects.all().delete()
 for each in json.loads({json.dumps(json.dumps(credentials))}):
     save_credential(actor=None, **each)
 for each in json.loads({json.dumps(json.dumps(tools))}):
-    save_entry(kind=Tool, actor=None, source=HTTP, **each)
+    save_entry(kind=Tool, actor=None, source=HTTP, title="{title}", **each)
 """
     live.shell(code)
     names = {each["name"] for each in tools}
@@ -65,7 +68,7 @@ for each in json.loads({json.dumps(json.dumps(tools))}):
     def served(port: int) -> bool:
         with closing(Modern.at(port, token=token)) as client:
             listed = client.post("tools/list", {}).json()["result"]["tools"]
-        return names <= {each["name"] for each in listed}
+        return names <= {each["name"] for each in listed if each.get("title") == title}
 
     for port in live.ports:
         eventually(lambda port=port: served(port), 30, "the tools at each process")

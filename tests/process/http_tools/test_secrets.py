@@ -10,7 +10,6 @@ import base64
 import html
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -22,6 +21,7 @@ import redis
 from tests.clients.modern import Modern
 from tests.process.http_tools.conftest import made
 from tests.servers.live import LiveServer, eventually
+from tests.servers.redis_monitor import monitored
 from tests.servers.web_api import WebApi
 from tests.unit.egress.sites import Heard, response
 
@@ -145,19 +145,12 @@ def tools(api: WebApi) -> list[dict[str, Any]]:
 def commands(live: LiveServer) -> Iterator[bytearray]:
     """Record all that is sent to Redis inside the block."""
     seen = bytearray()
-    with redis.Redis.from_url(live.redis.url) as client, client.monitor() as monitor:
 
-        def read() -> None:
-            while (command := monitor.next_command()["command"]) != "ECHO enough":
-                seen.extend(command.encode("utf-8", "surrogateescape") + b"\n")
+    def take(command: dict[str, Any]) -> None:
+        seen.extend(command["command"].encode("utf-8", "surrogateescape") + b"\n")
 
-        reading = threading.Thread(target=read, daemon=True)
-        reading.start()
-        try:
-            yield seen
-        finally:
-            client.echo("enough")
-            reading.join(30)
+    with monitored(live.redis.url, take):
+        yield seen
 
 
 def stored_in_redis(live: LiveServer) -> bytes:

@@ -19,6 +19,7 @@ from mcp_app.credentials.tokens import LEASE_SECONDS
 from tests.clients.modern import Modern
 from tests.process.http_tools.conftest import made
 from tests.servers.live import LiveServer, eventually
+from tests.servers.redis_monitor import monitored
 from tests.servers.web_api import WebApi
 from tests.unit.egress.sites import Heard, response
 
@@ -79,6 +80,7 @@ def calls(live: LiveServer, token: str) -> Iterator[Any]:
     def used(number: int, tool: str) -> Any:
         with closing(Modern.at(live.ports[number], token=token)) as client:
             answer = client.post("tools/call", {"name": tool, "arguments": {}}).json()
+        assert not answer["result"].get("isError"), answer
         return answer["result"]["structuredContent"]["used"]
 
     with ThreadPoolExecutor(8) as pool:
@@ -89,21 +91,14 @@ def calls(live: LiveServer, token: str) -> Iterator[Any]:
 def holders(live: LiveServer) -> Iterator[set[str]]:
     """Record the processes that try to take the lease on the request for a token."""
     seen: set[str] = set()
-    with redis.Redis.from_url(live.redis.url) as client, client.monitor() as monitor:
 
-        def read() -> None:
-            while (command := monitor.next_command())["command"] != "ECHO enough":
-                words = command["command"].split(" ")
-                if words[0].upper() in ("EVAL", "EVALSHA") and "credential-token" in command["command"]:
-                    seen.add(words[-3])
+    def take(command: dict[str, Any]) -> None:
+        words = command["command"].split(" ")
+        if words[0].upper() in ("EVAL", "EVALSHA") and "credential-token" in command["command"]:
+            seen.add(words[-3])
 
-        reading = threading.Thread(target=read, daemon=True)
-        reading.start()
-        try:
-            yield seen
-        finally:
-            client.echo("enough")
-            reading.join(30)
+    with monitored(live.redis.url, take):
+        yield seen
 
 
 def results(started: list[Future[Any]]) -> set[Any]:
