@@ -115,9 +115,8 @@ def messages(request: HttpRequest) -> HttpResponse:
 @require_safe
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
     """Show the messages of one session, live. The session may be so new that it is not stored yet."""
-    row = Session.objects.filter(pk=session_id).first()
-    state = _state_of(row, session_id)
-    if not state:
+    row, exists = _opened(session_id)
+    if not exists:
         context = _page(request, "No such session", session_id=session_id[:LONGEST_ID])
         return TemplateResponse(request, "mcp_console/no_session.html", context, status=404)
     client = marked(row.client_name[:60]) if row is not None else ""
@@ -127,7 +126,7 @@ def session(request: HttpRequest, session_id: str) -> HttpResponse:
         title,
         session_id=session_id[:LONGEST_ID],
         session=session_row(row, caller_names([row.principal])) if row is not None else None,
-        state=state,
+        state="not stored yet" if row is None else "open" if row.ended_at is None else "ended",
         search=request.GET.get("q", request.GET.get("search", "")),
         # Records of stateless clients are not sessions and cannot be ended.
         can_end=request.user.has_perm("mcp_app.change_session") and not session_id.startswith(CLIENT_RECORD),
@@ -138,11 +137,15 @@ def session(request: HttpRequest, session_id: str) -> HttpResponse:
     return TemplateResponse(request, "mcp_console/session.html", context)
 
 
-def _state_of(row: Session | None, session_id: str) -> str:
-    """Return the state of a session in words, or "" if there is no such session."""
-    if row is not None:
-        return "open" if row.ended_at is None else "ended"
-    return "not stored yet" if history.waits_to_be_stored(session_id) else ""
+def _opened(session_id: str) -> tuple[Session | None, bool]:
+    """Return the row of a session, and True if the session exists: it may have no row yet."""
+    stored = Session.objects.filter(pk=session_id)
+    row = stored.first()
+    if row is None and history.waits_to_be_stored(session_id):
+        return None, True
+    # It may have been stored between the two lookups.
+    row = row or stored.first()
+    return row, row is not None
 
 
 @_for(MESSAGES, SESSIONS)

@@ -10,8 +10,10 @@ from urllib.parse import parse_qs
 
 import pytest
 import redis
+from django.db import connection
 from django.test import Client, override_settings
 from django.urls import reverse
+from django.utils import timezone
 
 from mcp_app.console import history
 from mcp_app.console.detail import running_calls
@@ -249,6 +251,22 @@ def test_unstored_session_has_a_page(root: Client, clean_redis: str, queue: Sync
     assert 'id="mcp-state">not stored yet<' in answer.content.decode()
     now = json.loads(root.get(reverse("mcp_console:session_now", args=["just-opened"])).content)
     assert now == {"session": None, "calls": []}
+
+
+def test_session_that_is_stored_during_the_request_has_a_page(root: Client, clean_redis: str) -> None:
+    def store(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        # The queue is read after the table. By then the session is stored, and the cursor is behind it.
+        if "mcp_app_logcursor" in sql:
+            now = timezone.now()
+            Session.objects.get_or_create(
+                pk="just-stored", defaults={"principal": "p", "created_at": now, "last_seen_at": now}
+            )
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(store), override_settings(MCP={"REDIS_URL": clean_redis}):
+        answer = root.get(reverse("mcp_console:session", args=["just-stored"]))
+    assert answer.status_code == 200
+    assert 'id="mcp-state">open<' in answer.content.decode()
 
 
 def test_history_is_paginated_and_searched(root: Client, seeded: Seed, monkeypatch: Any) -> None:
