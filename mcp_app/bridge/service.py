@@ -237,16 +237,17 @@ async def _probe(pool: Pool, number: jsonrpc.Id, body: bytes, answer: Answer) ->
         if isinstance(orjson.loads(found).get("result"), dict):
             conversation.is_stateless = True
         await answer.send(200, found)
-    except (TimeoutError, ProcessGone) as error:
-        if isinstance(error, TimeoutError) and not limit.expired():
+    except TimeoutError:
+        if not limit.expired():
             raise
-        text = "The server did not answer server/discover."
+        # A process that answered before is busy, which must not pass for the legacy era.
+        status = 503 if conversation.is_stateless else 504
+        await _refuse(answer, status, number, "The server did not answer server/discover in time.")
+    except ProcessGone:
         if conversation.is_stateless:
-            # It is busy, which must not pass for the legacy era.
-            await _refuse(answer, 503, number, text)
-        else:
-            # Some servers of the legacy era end at an unknown request.
-            await _refuse(answer, 200, number, text, _NO_ANSWER)
+            raise
+        # Some servers of the legacy era end at an unknown request.
+        await _refuse(answer, 200, number, "The server ended at server/discover.", _NO_ANSWER)
     finally:
         if not conversation.is_stateless:
             pool.spare(conversation)

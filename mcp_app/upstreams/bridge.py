@@ -16,8 +16,10 @@ NOT_RUNNING: Final = "cannot be reached, because the bridge does not run: start 
 _OTHER_KEY: Final = "cannot be reached, because the bridge has another secret key. Restart it."
 _STATUS_SECONDS: Final = 3.0
 _STATUS_BYTES: Final = 4 * 1024 * 1024
-# The statuses of a process that ended during a request, and of one that cannot be started now.
-_KINDS: Final = {502: Kind.BROKEN_OFF, 503: Kind.UNREACHABLE}
+# The status of a process that did not answer ``server/discover``: it is of the legacy era, or slow.
+SILENT: Final = 504
+# The others are of a process that ended during a request, and of one that cannot be started now.
+_KINDS: Final = {502: Kind.BROKEN_OFF, 503: Kind.UNREACHABLE, SILENT: Kind.TIMEOUT}
 
 
 def secrets() -> Secrets:
@@ -37,7 +39,7 @@ def fault_of(status: int, body: bytes) -> UpstreamFault | None:
         text = str(orjson.loads(body)["error"]["message"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         text = "The bridge failed."
-    what = "cannot be used." if kind is Kind.UNREACHABLE else "broke off its answer."
+    what = "broke off its answer." if kind is Kind.BROKEN_OFF else "cannot be used."
     return UpstreamFault(kind, f"{what} {text}", status=status, sent=kind is not Kind.UNREACHABLE)
 
 

@@ -28,7 +28,7 @@ from mcp_app.protocol.client.faults import Kind, UpstreamFault
 from mcp_app.protocol.client.outgoing import SESSION_HEADER, Identity, Outgoing, Peer
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.streams.blocking import shared_values
-from mcp_app.upstreams import connection, http_sse
+from mcp_app.upstreams import bridge, connection, http_sse
 from mcp_app.upstreams.caller import Caller
 from mcp_app.upstreams.server import UpstreamServer
 
@@ -38,6 +38,8 @@ IDLE_SECONDS: Final = 600.0
 MODERN_SECONDS: Final = 86_400.0
 # A server of the legacy era is asked for the modern era again after this time.
 ERA_SECONDS: Final = 86_400.0
+# After this time, if it was silent, as a modern server is that starts slowly.
+SILENT_SECONDS: Final = 600.0
 _RENEW_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 _MAX_KEPT: Final = 10_000
@@ -183,6 +185,7 @@ async def _share(server: UpstreamServer, caller: Caller, peer: Peer) -> None:
 
 async def _handshake(server: UpstreamServer, who: Identity) -> Peer:
     is_probed = server.era == "modern" or (server.era == "auto" and not await _is_known_as_legacy(server))
+    legacy_seconds = ERA_SECONDS
     if is_probed:
         try:
             reply = await _post(server, outgoing.discover(who, next_id()))
@@ -190,7 +193,8 @@ async def _handshake(server: UpstreamServer, who: Identity) -> Peer:
             if peer is not None:
                 return peer
         except UpstreamFault as fault:
-            if not handshake.is_legacy(fault) or server.era == "modern":
+            legacy_seconds = _legacy_seconds(server, fault)
+            if server.era == "modern":
                 raise
         if server.era == "modern":
             raise UpstreamFault(Kind.UNSUPPORTED, "offers older protocol revisions only.")
@@ -210,9 +214,21 @@ async def _handshake(server: UpstreamServer, who: Identity) -> Peer:
         await _delete(server, peer)
         raise
     if is_probed:
-        _legacy_until[server.key] = time.monotonic() + ERA_SECONDS
-        await asyncio.to_thread(shared_values.put, _era(server), b"legacy", ERA_SECONDS)
+        _legacy_until[server.key] = time.monotonic() + legacy_seconds
+        await asyncio.to_thread(shared_values.put, _era(server), b"legacy", legacy_seconds)
     return peer
+
+
+def _legacy_seconds(server: UpstreamServer, fault: UpstreamFault) -> float:
+    """Return how long a server that refused the first request counts as one of the legacy era.
+
+    Raise UpstreamFault if the refusal does not come from a server of the legacy era.
+    """
+    if server.command and fault.status == bridge.SILENT:
+        return SILENT_SECONDS
+    if not handshake.is_legacy(fault):
+        raise fault
+    return ERA_SECONDS
 
 
 async def _initialized(server: UpstreamServer, sent: Outgoing) -> connection.Reply:
@@ -239,7 +255,7 @@ async def _initialized(server: UpstreamServer, sent: Outgoing) -> connection.Rep
 
 
 async def _is_known_as_legacy(server: UpstreamServer) -> bool:
-    """Return True if a process has found a server of the legacy era within the last day."""
+    """Return True if a process has taken a server for one of the legacy era, and need not ask again yet."""
     if _legacy_until.get(server.key, 0.0) > time.monotonic():
         return True
     return await asyncio.to_thread(shared_values.get, _era(server)) is not None
