@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -51,7 +50,6 @@ LOAD_SECONDS = PATIENCE
 # The longest tests start first, so that none is left alone at the end.
 LONG = ("test_every_page.py", "test_tasks.py", "test_accessible.py")
 expect.set_options(timeout=LOAD_SECONDS * 1000)
-UNDER_WAY = re.compile(r"/(live|dashboard)/(\?|$)|/console/.*\.json")
 # Loaded, no longer hidden by the skin, and every visible JSON field has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
   && document.querySelectorAll("textarea[data-json-editor][hidden]").length
@@ -122,25 +120,8 @@ class Visitor:
 
     def _failed(self, request: Any) -> None:
         self.loading.discard(request)
-        # Leaving a page aborts requests of running calls, figures or the console.
-        if UNDER_WAY.search(request.url) and "ERR_ABORTED" in (request.failure or ""):
-            return
-        # A download leaves the page where it is.
-        is_download = "/export/?" in request.url or "format=csv" in request.url
-        if is_download and request.failure == "net::ERR_ABORTED":
-            return
-        # As do streams of the test bench.
-        if request.url.endswith("/mcp") and request.failure == "net::ERR_ABORTED":
-            return
-        # The form of HTTP tools fetches its preview while it is filled in.
-        is_preview = request.resource_type == "fetch" and request.url.endswith("/tool/http/")
-        if is_preview and request.failure == "net::ERR_ABORTED":
-            return
-        # The browser fetches the icon of the tab at any time, and aborts the request when it navigates.
-        if request.url.endswith("/icon.svg") and request.failure == "net::ERR_ABORTED":
-            return
-        # The JSON editor is fetched when its field becomes visible: leaving the page aborts that as well.
-        if "/svelte_jsoneditor" in request.url and request.failure == "net::ERR_ABORTED":
+        # Leaving a page aborts its requests at any time, and a download leaves the page where it is.
+        if request.failure == "net::ERR_ABORTED":
             return
         self.trouble.append(f"request failed: {request.url}: {request.failure}")
 

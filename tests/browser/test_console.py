@@ -77,7 +77,11 @@ def _echo(client: Mcp, text: str) -> None:
 
 
 def _watch(visitor: Visitor, client: Mcp, query: str = "") -> Page:
-    page = visitor.goto(f"/console/sessions/{client.session}/{query}")
+    path = f"/console/sessions/{client.session}/{query}"
+    # A web process writes the opening of a session after its response.
+    asked = visitor.page.request
+    eventually(lambda: asked.get(visitor.base + path).status == 200, 30, "the session is known")
+    page = visitor.goto(path)
     expect(page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
     expect(_lines(page).first).to_be_visible(timeout=SLOW)
     return page

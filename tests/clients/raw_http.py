@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
+from tests.bounds import PATIENCE
 from tests.clients.event_parser import Parser, ServerSentEvent
 from tests.clients.raw_wire import (
-    PATIENCE,
     Answer,
     NotHttp,
     Wire,

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.bounds import PATIENCE
 from tests.clients.raw_http import EventStream, RawClient, events_of, is_stream
-from tests.clients.raw_wire import PATIENCE, Answer
+from tests.clients.raw_wire import Answer
 
 VERSION = "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"

@@ -8,7 +8,8 @@ import struct
 import time
 from typing import Any, NamedTuple
 
-PATIENCE = 10.0
+from tests.bounds import PATIENCE
+
 READ_BYTES = 65_536
 HEAD_BYTES = 256 * 1024
 
