@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -16,10 +15,9 @@ from mcp_app.catalogue.toolsets.contents import UNUSED_DAYS, called_lately
 from mcp_app.catalogue.toolsets.meter import FAMILIES, ListCost, Meter
 from mcp_app.database import clock
 from mcp_app.limits.matching import toolset_of
-from mcp_app.message_log.counts.limited_figures import tools_called
+from mcp_app.message_log.counts.limited_figures import principals_of, tools_called
 from mcp_app.models import Toolset
 from mcp_app.protocol.messages.server import ENDPOINT
-from mcp_app.protocol.principal_key import ACTOR
 
 VIEW: Final = "mcp_app.view_toolset"
 CHANGE: Final = (VIEW, "mcp_app.change_toolset")
@@ -72,11 +70,8 @@ def called_tools(request: HttpRequest, principal: str = "") -> tuple[set[str] | 
         return None, True
     if not principal:
         return called_lately(), True
-    own = Q(principal=principal)
-    if "/" not in principal:
-        # A user's calls with any credential, without those that others made as the user.
-        own |= Q(principal__startswith=f"{principal}/") & ~Q(principal__contains=ACTOR)
-    return tools_called(own, clock.utcnow() - timedelta(days=UNUSED_DAYS))
+    since = clock.utcnow() - timedelta(days=UNUSED_DAYS)
+    return tools_called([principal] if "/" in principal else principals_of(principal, since), since)
 
 
 def rows_of(request: HttpRequest, costs: Iterable[tuple[str, ListCost]]) -> list[ListRow]:

@@ -25,6 +25,7 @@ from mcp_app.execution.stored.records import LONGEST_LEASE
 from mcp_app.execution.stored.stored_answers import session_of
 from mcp_app.interface.results import result_of
 from mcp_app.interface.text import marked
+from mcp_app.message_log.pages import between
 from mcp_app.models import AuditEvent, Call, Message
 from mcp_app.observability.incidents import number_in
 from mcp_app.protocol.call_state import State, is_terminal, shown_state
@@ -93,6 +94,7 @@ def outgoing_of(call: Call) -> list[SentRequest]:
         at__range=(finished - AROUND, finished + AROUND),
         outgoing__isnull=False,
     )
+    logged = between(logged, finished - AROUND, finished + AROUND)
     found = logged.order_by("-pk").values_list("pk", "at")[:MOST_LOGGED]
     nearest = min(found, key=lambda each: abs(each[1] - finished), default=None)
     return [] if nearest is None else sent_requests(Message.objects.get(pk=nearest[0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from mcp_app.message_log.traffic import CallFigures, Period
 from mcp_app.models import CallerRollup, Message, Session
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.protocol.messages.methods import OTHER
+from mcp_app.protocol.principal_key import ACTOR
 
 # Maximum number of messages read. The stored counts have either a tool or a caller, so combinations are
 # counted from the log.
@@ -54,13 +55,27 @@ def called_by(kind: str, limit: Q, period: Period, now: datetime) -> tuple[Named
     return Named(since, period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:])), whole
 
 
-def tools_called(limit: Q, since: datetime) -> tuple[set[str], bool]:
-    """Return the names of the tools whose calls match ``limit``.
+def tools_called(principals: Iterable[str], since: datetime) -> tuple[set[str], bool]:
+    """Return the names of the tools that these principals called.
 
     The second item is True if the names cover the whole time since ``since``.
     """
-    rows, whole = _answered(limit, since, None)
-    return {row.target for row in rows}, whole
+    names, left = set[str](), MOST_READ
+    for principal in principals:
+        # With one principal, an index has the newest messages. With several, all messages may be read.
+        rows = _newest(Q(principal=principal), since, None, left)
+        names.update(row.target for row in rows[:left] if _is_counted(row, since, None))
+        left -= len(rows)
+        if left < 0:
+            return names, False
+    return names, True
+
+
+def principals_of(user: str, since: datetime) -> list[str]:
+    """Return the principals of a user's sessions since ``since``, without those of others as the user."""
+    own = Q(principal=user) | Q(principal__startswith=f"{user}/") & ~Q(principal__contains=ACTOR)
+    found = Session.objects.filter(own, last_seen_at__gte=since).order_by("principal")
+    return list(found.values_list("principal", flat=True).distinct())
 
 
 def called_over_time(
@@ -85,11 +100,16 @@ def of_client(name: str, since: datetime) -> Q:
 
 
 def _answered(limit: Q, since: datetime, until: datetime | None) -> tuple[list[_Answered], bool]:
-    messages = between(Message.objects.filter(limit), since, until).order_by("-pk")
-    columns = ("at", "session_id", "principal", "method", "target", "outcome", "duration_ms", "size")
-    rows = [_Answered(*row) for row in messages.values_list(*columns)[: MOST_READ + 1]]
+    rows = _newest(limit, since, until, MOST_READ)
     counted = [row for row in rows[:MOST_READ] if _is_counted(row, since, until)]
     return counted, len(rows) <= MOST_READ
+
+
+def _newest(limit: Q, since: datetime, until: datetime | None, most: int) -> list[_Answered]:
+    """Return the newest messages that match ``limit``: at most ``most``, and one more if there are more."""
+    messages = between(Message.objects.filter(limit), since, until).order_by("-pk")
+    columns = ("at", "session_id", "principal", "method", "target", "outcome", "duration_ms", "size")
+    return [_Answered(*row) for row in messages.values_list(*columns)[: most + 1]]
 
 
 def _is_counted(row: _Answered, since: datetime, until: datetime | None) -> bool:
