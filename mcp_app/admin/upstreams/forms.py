@@ -24,6 +24,8 @@ from mcp_app.upstreams import health
 
 # A form has an attribute "prefix" of its own.
 _FORM = {"prefix": "tool_prefix"}
+# The fields that most servers need. The others are folded away on the form of a new server.
+_FIRST = ("name", "url", "command", "tool_prefix", "credential")
 _EXAMPLE = '{"mcpServers": {"crm": {"url": "https://mcp.example.com/mcp"}}}'
 _TEXT = {"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
 
@@ -126,6 +128,18 @@ class UpstreamForm(forms.Form):
         ):
             choices: Any = self.fields[field]
             choices.choices = [("", "none"), *self._credentials(field, kinds)]
+
+    def first(self) -> list[forms.BoundField]:
+        """Return the fields that are always visible."""
+        return [field for field in self if field.name in _FIRST]
+
+    def more(self) -> list[forms.BoundField]:
+        """Return the other fields."""
+        return [field for field in self if field.name not in _FIRST]
+
+    def shows_more(self) -> bool:
+        """Return True if the other fields are visible at once: of a stored server, and if one has an error."""
+        return self._row is not None or any(field.errors for field in self.more())
 
     def _credentials(self, field: str, kinds: Q) -> list[tuple[str, str]]:
         """Return the credentials that the user may see, and the one in use."""

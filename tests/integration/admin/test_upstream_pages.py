@@ -104,6 +104,21 @@ def test_button_for_drafts_is_shown_while_an_item_can_be_selected(
     assert not button()
 
 
+def test_settings_that_few_servers_need_are_folded_away(admin_client: Client, crm: Upstream) -> None:
+    def is_open(text: str) -> bool:
+        first, _, more = text.partition("<summary>More settings</summary>")
+        assert 'id="id_credential"' in first
+        assert 'id="id_timeout_seconds"' in more
+        return first.endswith(" open>")
+
+    new = reverse(ADD)
+    assert not is_open(admin_client.get(new).content.decode())
+    assert not is_open(admin_client.post(new, {**FORM, "name": "", "url": crm.url}).content.decode())
+    wrong = {**FORM, "name": "other", "url": crm.url, "timeout_seconds": "0"}
+    assert is_open(admin_client.post(new, wrong).content.decode())
+    assert is_open(admin_client.get(url("settings", crm)).content.decode())
+
+
 def test_server_that_cannot_be_reached_is_kept_with_the_reason(admin_client: Client) -> None:
     given = {**FORM, "name": "off", "url": "http://127.0.0.1:9/mcp"}
     added = admin_client.post(reverse(ADD), given, follow=True)
