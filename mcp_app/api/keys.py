@@ -32,7 +32,7 @@ from mcp_app.auth.api_keys import (
 )
 from mcp_app.credentials.services import FIELDS, delete_credential, save_credential, tools_with
 from mcp_app.models import ApiKey, AuditEvent, Credential
-from mcp_app.protocol.scopes import ALL
+from mcp_app.protocol.scopes import ALL, BASIC
 
 
 class KeyShown(RowSerializer[ApiKey]):
@@ -77,9 +77,9 @@ class KeyInput(InputSerializer):
     )
     scopes = serializers.MultipleChoiceField(
         choices=ALL,
-        default=lambda: set(ALL),
+        default=lambda: set(BASIC),
         allow_empty=False,
-        help_text="The scopes of the key, by default all. This API requires `mcp:admin`.",
+        help_text="The scopes of the key, by default all except `mcp:admin`, which this API requires.",
     )
     user = serializers.CharField(
         required=False,

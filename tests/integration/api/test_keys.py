@@ -139,8 +139,13 @@ def test_key_has_the_requested_scopes_and_expiry(
     ends = ApiKey.objects.get(name="robot").expires_at
     assert (ends is None) == warned
     assert days is None or abs(ends - datetime.now(UTC) - timedelta(days=days)) < timedelta(minutes=1)
-    everything = send(root, "POST", "/api/keys/", {"name": "all"}).json()["scopes"]
-    assert everything == ["mcp", "mcp:tools", "mcp:resources", "mcp:prompts", "mcp:admin"]
+
+
+def test_key_has_the_admin_scope_only_on_request(root: Client, seeded: Seed) -> None:
+    usual = ["mcp", "mcp:tools", "mcp:resources", "mcp:prompts"]
+    assert send(root, "POST", "/api/keys/", {"name": "usual"}).json()["scopes"] == usual
+    body = {"name": "all", "scopes": [*usual, "mcp:admin"]}
+    assert send(root, "POST", "/api/keys/", body).json()["scopes"] == body["scopes"]
 
 
 def test_key_without_the_admin_scope_is_refused(root: Client, seeded: Seed) -> None:
