@@ -30,7 +30,13 @@ from mcp_app.auth.api_keys import (
     replace_api_key,
     revoke_api_key,
 )
-from mcp_app.credentials.services import FIELDS, delete_credential, save_credential, tools_with
+from mcp_app.credentials.services import (
+    FIELDS,
+    delete_credential,
+    names_of_servers,
+    names_of_tools,
+    save_credential,
+)
 from mcp_app.models import ApiKey, AuditEvent, Credential
 from mcp_app.protocol.scopes import ALL, BASIC
 
@@ -187,12 +193,15 @@ class CredentialShown(RowSerializer[Credential]):
 
     secret = serializers.SerializerMethodField(help_text="Always null: a secret can be written only.")
     used_by = serializers.SerializerMethodField(help_text="The names of the tools that use it.")
+    used_by_servers = serializers.SerializerMethodField(
+        help_text="The names of the upstream servers that use it."
+    )
 
     class Meta:
         model = Credential
         fields: Any = (
-            "name", "kind", "secret", *FIELDS, "used_by", "last_used_at", "last_error", "last_error_at",
-            "rotated_at", "created_at", "updated_at",
+            "name", "kind", "secret", *FIELDS, "used_by", "used_by_servers", "last_used_at", "last_error",
+            "last_error_at", "rotated_at", "created_at", "updated_at",
         )  # fmt: skip
 
     @extend_schema_field({"type": "null"})
@@ -200,7 +209,10 @@ class CredentialShown(RowSerializer[Credential]):
         return None
 
     def get_used_by(self, row: Credential) -> list[str]:
-        return list(tools_with(row.name).values_list("name", flat=True))
+        return names_of_tools(row.name)
+
+    def get_used_by_servers(self, row: Credential) -> list[str]:
+        return names_of_servers(row.name)
 
 
 class CredentialInput(InputSerializer):
@@ -276,7 +288,7 @@ class CredentialViews(ApiViewSet):
     def destroy(self, request: Request, name: str) -> Response:
         """Delete a credential.
 
-        Refused while tools use it.
+        Refused while tools or upstream servers use it.
         """
         try:
             delete_credential(credential=self.get_object(), actor=request.user)

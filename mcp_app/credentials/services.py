@@ -45,6 +45,9 @@ USE_RECORDED_SECONDS: Final = 60.0
 # The same error of a credential is recorded this often by each process.
 ERROR_RECORDED_SECONDS: Final = 10.0
 
+# A refusal to delete a credential names this many tools and upstream servers.
+NAMED: Final = 10
+
 log = logging.getLogger("mcp.credentials")
 
 
@@ -149,12 +152,11 @@ def _store(row: Credential) -> None:
 
 
 def delete_credential(*, credential: Credential, actor: Any) -> None:
-    """Delete a credential. Raises ValidationError while tools use it."""
+    """Delete a credential. Raises ValidationError while tools or upstream servers use it."""
     with transaction.atomic():
-        if used := tools_with(credential.name).count():
-            raise ValidationError(f"{credential.name} is used by {used} tools: change or delete them first.")
-        if servers := upstreams_with(credential.name).count():
-            raise ValidationError(f"{credential.name} is used by {servers} upstream servers.")
+        used = {"tool": names_of_tools(credential.name), "upstream server": names_of_servers(credential.name)}
+        if parts := [_named(noun, names) for noun, names in used.items() if names]:
+            raise ValidationError(f"{credential.name} is used by {' and '.join(parts)}.")
         audit(
             actor=actor,
             action="credential.deleted",
@@ -163,6 +165,12 @@ def delete_credential(*, credential: Credential, actor: Any) -> None:
         )
         credential.delete()
     _opened.pop(credential.name, None)
+
+
+def _named(noun: str, names: list[str]) -> str:
+    """Return a number of objects with their names, at most NAMED of them."""
+    shown = [*names[:NAMED], *(["…"] if len(names) > NAMED else [])]
+    return f"{len(names):,} {noun}{'s' * (len(names) != 1)}: {', '.join(shown)}"
 
 
 def is_readable(row: Credential) -> bool:
@@ -184,6 +192,16 @@ def upstreams_with(name: str) -> QuerySet[Upstream]:
     return Upstream.objects.defer("listed").filter(
         Q(credential=name) | Q(oauth_client=name) | Q(token_exchange=name)
     )
+
+
+def names_of_tools(credential: str) -> list[str]:
+    """Return the names of the tools that use a credential, in order."""
+    return list(tools_with(credential).order_by("name").values_list("name", flat=True))
+
+
+def names_of_servers(credential: str) -> list[str]:
+    """Return the names of the upstream servers that use a credential, in order."""
+    return list(upstreams_with(credential).order_by("name").values_list("name", flat=True))
 
 
 def bound_to(name: str, url: str, kind: str = "") -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
@@ -60,6 +62,7 @@ _ABOUT: dict[str, str] = {
 _KEPT = "Stored encrypted and never shown. Leave it empty to keep the stored secret."
 _KEY_LOST = "The secret cannot be decrypted, because the key has changed. Enter it again."
 _NEW = "Stored encrypted and never shown again."
+IN_USE = "A credential in use cannot be deleted."
 USED_SHOWN = 20
 
 
@@ -203,6 +206,21 @@ def _headers(text: str) -> dict[str, str]:
     return found
 
 
+def _is_used(row: Credential) -> bool:
+    return tools_with(row.name).exists() or upstreams_with(row.name).exists()
+
+
+def _links(noun: str, rows: QuerySet[Any]) -> SafeString | str:
+    """Return the number of rows with links to their pages, or "" if there are none."""
+    number, view = rows.count(), f"admin:{rows.model._meta.label_lower.replace('.', '_')}_change"
+    if not number:
+        return ""
+    links = [(reverse(view, args=[row.pk]), marked(row.name)) for row in rows.order_by("name")[:USED_SHOWN]]
+    shown = format_html_join(", ", '<a href="{}">{}</a>', links)
+    more = ", …" if number > USED_SHOWN else ""
+    return format_html("{} {}{} ({}{})", number, noun, "" if number == 1 else "s", shown, more)
+
+
 @admin.register(Credential)
 class CredentialAdmin(ModelAdmin[Credential]):
     """Admin pages of credentials."""
@@ -260,11 +278,19 @@ class CredentialAdmin(ModelAdmin[Credential]):
         return {}
 
     def has_delete_permission(self, request: HttpRequest, obj: Credential | None = None) -> bool:
-        """Deny deletion while tools use the credential."""
+        """Deny deletion while tools or upstream servers use the credential."""
         may = super().has_delete_permission(request, obj)
-        return may and (
-            obj is None or not (tools_with(obj.name).exists() or upstreams_with(obj.name).exists())
-        )
+        return may and (obj is None or not _is_used(obj))
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Redirect to the page of a credential in use, which names its users."""
+        row = self.get_object(request, unquote(object_id))
+        if row is not None and super().has_delete_permission(request, row) and _is_used(row):
+            self.message_user(request, IN_USE, messages.ERROR)
+            return HttpResponseRedirect(self.page_url("change", row))
+        return super().delete_view(request, object_id, extra_context)
 
     def save_model(self, request: HttpRequest, obj: Credential, form: Any, change: bool) -> None:
         """Do nothing, because the form has already written the row through its service."""
@@ -298,20 +324,19 @@ class CredentialAdmin(ModelAdmin[Credential]):
 
     @admin.display(description="used by")
     def shown_use(self, row: Credential) -> str:
-        """Return the number of tools that use the credential."""
+        """Return the numbers of tools and upstream servers that use the credential."""
         count, servers = tools_with(row.name).count(), upstreams_with(row.name).count()
         tools = f"{count} tool{'' if count == 1 else 's'}"
         return f"{tools}, {servers} server{'' if servers == 1 else 's'}" if servers else tools
 
     @admin.display(description="used by")
     def used_by(self, row: Credential) -> SafeString | str:
-        """Return links to the tools that use the credential."""
-        rows = list(tools_with(row.name)[: USED_SHOWN + 1])
-        if not rows:
-            return "no tool"
-        links = ((reverse("admin:mcp_app_tool_change", args=[each.pk]), marked(each.name)) for each in rows)
-        shown = format_html_join(", ", '<a href="{}">{}</a>', list(links)[:USED_SHOWN])
-        return format_html("{}, …", shown) if len(rows) > USED_SHOWN else shown
+        """Return links to the tools and upstream servers that use the credential."""
+        used = [_links("tool", tools_with(row.name)), _links("upstream server", upstreams_with(row.name))]
+        parts = [(part,) for part in used if part]
+        if not parts:
+            return "no tool or upstream server"
+        return format_html("{}. {}", format_html_join(", ", "{}", parts), IN_USE)
 
     @admin.display(description="status")
     def shown_state(self, row: Credential) -> SafeString:

@@ -10,7 +10,7 @@ from django.test import Client as Browser
 from django.urls import reverse
 
 from mcp_app.credentials import services
-from mcp_app.models import AuditEvent, Credential, Tool
+from mcp_app.models import AuditEvent, Credential, Tool, Upstream
 
 pytestmark = pytest.mark.django_db
 ADD = reverse("admin:mcp_app_credential_add")
@@ -163,11 +163,29 @@ def test_changed_server_demands_the_secret(root: Browser, shop: Credential) -> N
     assert shop.origins == [ORIGIN]
 
 
-def test_credential_in_use_has_no_delete_button(root: Browser, shop: Credential) -> None:
+@pytest.mark.parametrize(
+    ("model", "values", "used"),
+    [
+        (Tool, {"source": "http", "request": {"credential": "shop"}}, "1 tool ("),
+        (Upstream, {"url": f"{ORIGIN}/mcp", "credential": "shop"}, "1 upstream server ("),
+        (Upstream, {"url": f"{ORIGIN}/mcp", "oauth_client": "shop"}, "1 upstream server ("),
+    ],
+)
+def test_page_of_a_credential_in_use_says_why_it_cannot_be_deleted(
+    root: Browser, shop: Credential, model: Any, values: dict[str, Any], used: str
+) -> None:
     delete = reverse("admin:mcp_app_credential_delete", args=[shop.pk])
-    tool = Tool.objects.create(name="orders", source="http", request={"credential": "shop"})
-    assert root.post(delete, {"post": "yes"}).status_code == 403
-    tool.delete()
+    assert delete in root.get(change(shop)).content.decode()
+    user = model.objects.create(name="orders", **values)
+    page = root.get(change(shop)).content.decode()
+    assert delete not in page
+    link = reverse(f"admin:mcp_app_{model._meta.model_name}_change", args=[user.pk])
+    assert f'{used}<a href="{link}">orders</a>). A credential in use cannot be deleted.' in page
+    for answer in (root.get(delete), root.post(delete, {"post": "yes"})):
+        assert (answer.status_code, answer["Location"]) == (302, change(shop))
+    assert Credential.objects.exists()
+    assert "A credential in use cannot be deleted." in root.get(change(shop)).content.decode()
+    user.delete()
     assert root.post(delete, {"post": "yes"}).status_code == 302
     assert not Credential.objects.exists()
 
@@ -207,6 +225,26 @@ def test_api_creates_changes_and_deletes_without_showing_the_secret(root: Browse
     assert send(root, "delete", "/api/credentials/shop/").status_code == 400
     Tool.objects.all().delete()
     assert send(root, "delete", "/api/credentials/shop/").status_code == 204
+
+
+def test_api_names_the_tools_and_servers_that_use_a_credential(root: Browser, shop: Credential) -> None:
+    def shown() -> Any:
+        found = root.get("/api/credentials/shop/").json()
+        return found["used_by"], found["used_by_servers"]
+
+    def refusal() -> str:
+        (error,) = send(root, "delete", "/api/credentials/shop/").json()["errors"]["name"]
+        return str(error)
+
+    assert shown() == ([], [])
+    Upstream.objects.create(name="stock", url=f"{ORIGIN}/mcp", credential="shop")
+    assert shown() == ([], ["stock"])
+    assert refusal() == "shop is used by 1 upstream server: stock."
+    for number in range(11):
+        Tool.objects.create(name=f"t{number:02}", source="http", request={"credential": "shop"})
+    assert shown()[0] == [f"t{number:02}" for number in range(11)]
+    names = ", ".join(f"t{number:02}" for number in range(10))
+    assert refusal() == f"shop is used by 11 tools: {names}, … and 1 upstream server: stock."
 
 
 @pytest.mark.parametrize(
