@@ -58,6 +58,8 @@ class EntryViews(ApiViewSet):
     """Base of the views of all kinds of entries."""
 
     given: ClassVar[Any]
+    # In descriptions of operations, they replace "entry" and "entries".
+    names: ClassVar[tuple[str, str]]
     order = "id"
     lookup_value_converter = "int"
 
@@ -142,6 +144,7 @@ class TemplateViews(EntryViews):
     serializer_class = TemplateShown
     given = TemplateInput
     filters = TemplateFilter
+    names = ("resource template", "resource templates")
     needs = _needs("resourcetemplate")
 
 
@@ -186,6 +189,7 @@ class ToolViews(OwnEntryViews):
     serializer_class = ToolShown
     given = ToolInput
     filters = ToolFilter
+    names = ("tool", "tools")
     needs = _needs("tool")
 
 
@@ -196,6 +200,7 @@ class PromptViews(OwnEntryViews):
     serializer_class = PromptShown
     given = PromptInput
     filters = ToolFilter
+    names = ("prompt", "prompts")
     needs = _needs("prompt")
 
 
@@ -206,4 +211,5 @@ class ResourceViews(OwnEntryViews):
     serializer_class = ResourceShown
     given = ResourceInput
     filters = ResourceFilter
+    names = ("resource", "resources")
     needs = _needs("resource")

@@ -20,11 +20,19 @@ class Described(AutoSchema):
     def get_description(self) -> str:  # type: ignore[override]  # The library's own has this signature.
         """Return the lines after the first one of the method's docstring, and the required permission."""
         need = self.view.needs.get(getattr(self.view, "action", self.method.lower()))
-        return f"{super().get_description().partition(LINE)[2].strip()}{LINE}{LINE}{need}".strip()
+        return f"{self._text().partition(LINE)[2].strip()}{LINE}{LINE}{need}".strip()
 
     def get_summary(self) -> str:
         """Return the first line of the method's docstring."""
-        return super().get_description().partition(LINE)[0]
+        return self._text().partition(LINE)[0]
+
+    def _text(self) -> str:
+        """Return the method's docstring. A view of one kind of entries has the names of the kind in it."""
+        text: str = super().get_description()
+        one, many = getattr(self.view, "names", ("entry", "entries"))
+        # All these names begin with a consonant.
+        article = "an" if one == "entry" else "a"
+        return text.replace("an entry", f"{article} {one}").replace("entries", many).replace("entry", one)
 
     def get_tags(self) -> list[str]:
         """Return the first part of the path as the tag.

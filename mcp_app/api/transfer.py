@@ -31,7 +31,7 @@ class ExportQuery(serializers.Serializer[Any]):
 class ImportQuery(serializers.Serializer[Any]):
     """The options of an import."""
 
-    dry_run = serializers.BooleanField(default=False, help_text="Return the changes without applying them.")
+    dry_run = serializers.BooleanField(default=False, help_text="The changes are returned and not applied.")
     prune = serializers.BooleanField(
         default=False,
         help_text="Also delete administrators' entries absent from the file, and reset entries from code.",

@@ -257,7 +257,7 @@ class Migration(migrations.Migration):
                 ('duration_ms', models.FloatField(null=True)),
                 ('principal', models.CharField(blank=True, max_length=120)),
                 ('process', models.CharField(blank=True, max_length=60)),
-                ('skipped', models.PositiveIntegerField(default=0, help_text='Messages not logged before this one.')),
+                ('skipped', models.PositiveIntegerField(default=0, help_text='The number of messages lost just before this one.')),
                 ('session', models.ForeignKey(db_constraint=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='mcp_app.session')),
             ],
             options={

@@ -289,7 +289,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='call',
             name='task_until',
-            field=models.DateTimeField(help_text='A task: until when its client may ask for it.', null=True),
+            field=models.DateTimeField(help_text='For a task: until when its client can ask for it. Otherwise null.', null=True),
         ),
         migrations.AddField(
             model_name='call',

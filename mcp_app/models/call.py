@@ -152,7 +152,9 @@ class Call(models.Model):
         null=True, help_text="What is known of earlier rounds of questions, as JSON."
     )
 
-    task_until = AwareDateTimeField(null=True, help_text="A task: until when its client may ask for it.")
+    task_until = AwareDateTimeField(
+        null=True, help_text="For a task: until when its client can ask for it. Otherwise null."
+    )
     progress_at = AwareDateTimeField(null=True, help_text="When a task last told its client of progress.")
 
     # The database's time when the row was read, if the query selected it.

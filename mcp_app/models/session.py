@@ -98,7 +98,9 @@ class Message(models.Model):
     size = models.BigIntegerField(null=True)
     principal = models.CharField(max_length=120, blank=True)
     process = models.CharField(max_length=60, blank=True)
-    skipped = models.PositiveIntegerField(default=0, help_text="Messages not logged before this one.")
+    skipped = models.PositiveIntegerField(
+        default=0, help_text="The number of messages lost just before this one."
+    )
     position = models.CharField(
         max_length=48, blank=True, help_text="Its batch in the queue, and its place in that."
     )

@@ -18,14 +18,13 @@ class LimitShown(RowSerializer[LimitRule]):
 
     who_value = serializers.CharField(source="who_name", help_text="The current name of a user or group.")
 
-    exempt = serializers.SerializerMethodField()
+    exempt = serializers.SerializerMethodField(help_text="The exempt callers, by name.")
 
     class Meta:
         model = LimitRule
         fields: Any = ("name", *services.FIELDS, "created_at", "updated_at")
 
     def get_exempt(self, row: LimitRule) -> list[str]:
-        """Return the exempt callers by name."""
         return exemptions.names(row.exempt)
 
 

@@ -72,7 +72,8 @@ class LimitViews(ApiViewSet):
     def usage(self, request: Request, name: str) -> Response:
         """Retrieve the use of a limit.
 
-        The answer has the subjects that used the limit last.
+        For a limit that counts callers separately, returns at most 50 callers: those that it refused, or that
+        used its budget, in the last day (31 days for a budget).
         """
         return Response([usage_of(each) for each in report.of_rule(current.rule_of(self.get_object()))])
 

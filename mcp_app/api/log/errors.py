@@ -31,7 +31,8 @@ class TriageShown(RowSerializer[ErrorGroup]):
 
     id = serializers.CharField(source="digest")
     state = serializers.SerializerMethodField(
-        help_text="`open`, `muted`, `resolved`, `regressed`, or `worse` after the end of a mute."
+        help_text="`open`, `muted`, `resolved`, `regressed` (again after it was resolved) or `worse` (a mute "
+        "has ended)."
     )
     assignee: Any = serializers.StringRelatedField()
 
@@ -72,7 +73,7 @@ class MuteGiven(InputSerializer):
     until = DateTimeField(allow_null=True, default=None, help_text="Errors after this time end the mute.")
     times = serializers.IntegerField(
         min_value=1, max_value=MOST_TIMES, allow_null=True, default=None,
-        help_text="So many further errors end the mute.",
+        help_text="The mute ends after this number of further errors.",
     )  # fmt: skip
 
 
@@ -99,7 +100,7 @@ class ErrorViews(ApiViewSet):
     def list(self, request: Request) -> Response:
         """List all errors.
 
-        Returns the error that happened last first.
+        Returns the errors, the most recent first.
         """
         return self.page(self.get_queryset())
 

@@ -33,9 +33,9 @@ class Field:
 
 @dataclass(frozen=True)
 class DocumentedResponse:
-    """The fields of an operation's response with a certain status."""
+    """The fields of an operation's response with a certain status, or of its errors."""
 
-    status: str
+    title: str
     fields: tuple[Field, ...]
 
 
@@ -95,7 +95,9 @@ def _parameter(document: Document, parameter: Document) -> Field:
 
 def _answer(document: Document, status: str, answer: Document) -> DocumentedResponse:
     schema: Document = next((each.get("schema", {}) for each in answer.get("content", {}).values()), {})
-    return DocumentedResponse("refused" if status == "default" else status, tuple(_fields(document, schema)))
+    fields = tuple(_fields(document, schema))
+    what = "Response fields" if fields else "Response"
+    return DocumentedResponse(f"{what} of an error" if status == "default" else f"{what}: {status}", fields)
 
 
 def _fields(document: Document, schema: Document, sent: bool = False) -> Iterable[Field]:

@@ -130,7 +130,9 @@ class ToolsInput(InputSerializer):
 
     tools = serializers.ListField(child=serializers.CharField(max_length=2_100), max_length=2_000)
     names = serializers.DictField(
-        child=serializers.CharField(max_length=128), required=False, help_text="Other names here."
+        child=serializers.CharField(max_length=128),
+        required=False,
+        help_text="The names here, by the names at the server.",
     )
 
 

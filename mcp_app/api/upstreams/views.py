@@ -59,7 +59,7 @@ class UpstreamViews(ApiViewSet):
     def create(self, request: Request) -> Response:
         """Add an upstream server.
 
-        Its lists are read by `refresh`.
+        Its lists are not read yet: call `refresh` next.
         """
         given = NewUpstreamInput(data=request.data)
         given.is_valid(raise_exception=True)
@@ -90,7 +90,7 @@ class UpstreamViews(ApiViewSet):
     def refresh(self, request: Request, name: str) -> Response:
         """Read the lists of an upstream server.
 
-        Changes of published entries become drafts. If the server cannot be read, `problem` is the reason and
+        Changes of published entries become drafts. If the lists cannot be read, `problem` has the reason and
         nothing changes.
         """
         problem = ""

@@ -45,6 +45,50 @@ def test_document_lists_every_route_with_its_requirements(document: dict[str, An
         assert problem == {"$ref": "#/components/schemas/Problem"}
 
 
+def test_fields_are_described_by_what_they_hold(document: dict[str, Any]) -> None:
+    bodies = document["components"]["schemas"]
+    fields = {
+        f"{body}.{name}": field.get("description", "")
+        for body, schema in bodies.items()
+        for name, field in schema.get("properties", {}).items()
+    }
+    parameters = {
+        f"{path} {each['name']}": each.get("description", "")
+        for path, operations in document["paths"].items()
+        for operation in operations.values()
+        for each in operation.get("parameters", ())
+    }
+    assert fields["LimitShown.exempt"] == "The exempt callers, by name."
+    told = fields | parameters
+    assert not [name for name, text in told.items() if text.startswith(("Return ", "Returns "))]
+
+
+@pytest.mark.parametrize(
+    ("path", "one", "many"),
+    [
+        ("tools", "a tool", "tools"),
+        ("prompts", "a prompt", "prompts"),
+        ("resources", "a resource", "resources"),
+        ("templates", "a resource template", "resource templates"),
+    ],
+)
+def test_operations_name_their_kind_of_entry(
+    document: dict[str, Any], path: str, one: str, many: str
+) -> None:
+    listing, single = document["paths"][f"/api/{path}/"], document["paths"][f"/api/{path}/{{id}}/"]
+    assert listing["get"]["summary"] == f"List all {many}."
+    assert listing["get"]["description"].startswith(f"Includes disabled {many}.")
+    assert single["get"]["summary"] == f"Retrieve {one}."
+    assert "`mcp_app.publish_entries`" in single["patch"]["description"]
+    assert path == "templates" or listing["post"]["summary"] == f"Create {one}."
+
+
+def test_docs_page_names_the_fields_of_errors(root: Client) -> None:
+    page = root.get("/api/docs/").content.decode()
+    assert "<summary>Response fields of an error</summary>" in page
+    assert "Response fields: refused" not in page
+
+
 def test_document_is_generated_without_warnings(
     root: Client, seeded: Seed, capfd: pytest.CaptureFixture[str]
 ) -> None:
