@@ -138,7 +138,7 @@ class UpstreamForm(forms.Form):
         return [field for field in self if field.name not in _FIRST]
 
     def shows_more(self) -> bool:
-        """Return True if the other fields are visible at once: of a stored server, and if one has an error."""
+        """Return True if the other fields are visible at once: of a stored server, or if one has an error."""
         return self._row is not None or any(field.errors for field in self.more())
 
     def _credentials(self, field: str, kinds: Q) -> list[tuple[str, str]]:
