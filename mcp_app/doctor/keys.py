@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from mcp_app.database import clock
 from mcp_app.doctor.finding import Finding, ok, warning
 from mcp_app.doctor.installation import Installation
+from mcp_app.interface.text import counted
 from mcp_app.models import ApiKey
 
 EXPIRES_WITHIN = timedelta(days=14)
@@ -19,7 +20,7 @@ NAMED = 5
 
 def readable(_: Installation) -> Iterator[Finding]:
     """Report the number of usable keys."""
-    yield ok("keys.readable", f"{_usable().count()} usable API keys")
+    yield ok("keys.readable", counted(_usable().count(), "usable API key"))
 
 
 def expiring(_: Installation) -> Iterator[Finding]:

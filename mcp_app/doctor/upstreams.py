@@ -11,6 +11,7 @@ from mcp_app import conf
 from mcp_app.auth.own_addresses import names_provider
 from mcp_app.doctor.finding import Finding, error, ok, warning
 from mcp_app.doctor.installation import Installation
+from mcp_app.interface.text import counted
 from mcp_app.models import Upstream, UserConnection
 from mcp_app.protocol.client.faults import UpstreamFault
 from mcp_app.upstreams import bridge, health
@@ -25,12 +26,14 @@ REMEDY: Final = "Check the server, its URL and its credential, then read its lis
 
 def available(_: Installation) -> Iterator[Finding]:
     """Report the servers whose last request failed. No request is sent."""
-    rows = list(Upstream.objects.filter(enabled=True).values_list("pk", "name")[:MOST])
-    failed = [(name, found) for pk, name in rows if (found := health.of(pk)).is_failed]
+    rows = list(Upstream.objects.filter(enabled=True).values_list("pk", "name", "listed_at")[:MOST])
+    failed = [(name, found) for pk, name, _ in rows if (found := health.of(pk)).is_failed]
+    unread = sum(listed_at is None for _, _, listed_at in rows)
     for name, found in failed:
         yield warning(CHECK, f"the server {name} {found.text}", REMEDY)
     if rows and not failed:
-        yield ok(CHECK, f"{len(rows)} upstream server{'s' * (len(rows) != 1)}, without failures")
+        state = f"{unread:,} not read yet" if unread else "without failures"
+        yield ok(CHECK, f"{counted(len(rows), 'upstream server')}, {state}")
 
 
 def bridged(_: Installation) -> Iterator[Finding]:
@@ -55,7 +58,7 @@ def bridged(_: Installation) -> Iterator[Finding]:
         text = f"the process of the command {name} ended at once {found[name]['failures']} times in a row"
         yield warning(BRIDGE, text, "`manage.py mcp_upstream logs` prints its error output.")
     if not failing and not missing:
-        yield ok(BRIDGE, f"the bridge serves {len(found)} command{'s' * (len(found) != 1)}")
+        yield ok(BRIDGE, f"the bridge serves {counted(len(found), 'command')}")
 
 
 def with_accounts(_: Installation) -> Iterator[Finding]:
@@ -71,11 +74,11 @@ def with_accounts(_: Installation) -> Iterator[Finding]:
     rows = list(stored[:MOST])
     lost = sum(not is_readable(row) for row in rows)
     if lost:
-        text = f"the tokens of {lost} of {len(rows)} user connections cannot be decrypted"
+        text = f"the tokens of {lost} of {counted(len(rows), 'user connection')} cannot be decrypted"
         remedy = "Put the previous key behind the new one in STATE_KEYS, or let the users connect again."
         yield error(ACCOUNTS, text, remedy)
     elif rows and not names:
-        yield ok(ACCOUNTS, f"the tokens of {len(rows)} user connection{'s' * (len(rows) != 1)} can be read")
+        yield ok(ACCOUNTS, f"the tokens of {counted(len(rows), 'user connection')} can be read")
 
 
 CHECKS = (available, bridged, with_accounts)

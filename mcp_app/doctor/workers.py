@@ -12,6 +12,7 @@ from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.execution.background.celery import application
 from mcp_app.execution.stored.call_record import DEFAULT_QUEUE
+from mcp_app.interface.text import counted
 from mcp_app.models import Session
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.job_queues import JobQueues
@@ -82,7 +83,7 @@ def beat(_: Installation) -> Iterator[Finding]:
     due = now - timedelta(seconds=conf.get().session_idle_seconds) - BEAT_LATE
     late = Session.objects.filter(ended_at=None, last_seen_at__lt=due).count()
     if late:
-        text = f"the periodic task did not run recently: {late} idle sessions are still open"
+        text = f"the periodic task did not run recently: {counted(late, 'idle session')} still open"
         remedy = f"Start exactly one `celery -A {application().main} beat`, with {PURGE} in its schedule."
         yield warning("workers.beat", text, remedy)
     elif Session.objects.filter(end_reason="idle", ended_at__gt=now - BEAT_LATE).exists():

@@ -26,6 +26,11 @@ def code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, such as "1 tool" or "1,200 tools"."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def marked(text: object) -> str:
     """Return one line of plain text (not HTML). Hidden characters are written as ``⟦U+202E⟧``."""
     return _IN_LINE.sub(lambda match: f"⟦{code_point(match[1])}⟧", str(text))

@@ -91,7 +91,7 @@ def test_real_server_is_added_and_called(
     expected: str,
     version: str,
 ) -> None:
-    assert f"Published 1 entries of {name}" in added[name]
+    assert f"Published 1 entry of {name}" in added[name]
     assert expected in use(up, tool, **arguments)
     shown = f"from mcp_app.models import Upstream; print(Upstream.objects.get(name={name!r}).version)"
     assert version in manage(up, "shell", "-c", shown)

@@ -16,7 +16,7 @@ from mcp_app.catalogue.documents.packing import unpacked_survey
 from mcp_app.catalogue.sources.http.openapi.convert import Converter
 from mcp_app.catalogue.sources.http.openapi.reading import MAX_BYTES, DocumentError, read
 from mcp_app.catalogue.sources.http.openapi.survey import SurveyedOperation, survey
-from mcp_app.interface.text import marked
+from mcp_app.interface.text import counted, marked
 from mcp_app.management.actors import actor_named
 from mcp_app.models import ApiDocument
 
@@ -74,9 +74,8 @@ class Command(BaseCommand):
             self.stdout.write(_line(each))
         tokens = sum(each.tokens for each in shown)
         refused = sum(bool(each.refused) for each in shown)
-        self.stdout.write(
-            f"{len(shown)} of {len(found)} operations, about {tokens} tokens, {refused} not usable."
-        )
+        number = counted(len(found), "operation")
+        self.stdout.write(f"{len(shown)} of {number}, about {tokens} tokens, {refused} not usable.")
 
     def _import(self, data: bytes, url: str, options: dict[str, Any]) -> None:
         actor = actor_named(options["actor"])
@@ -97,10 +96,11 @@ class Command(BaseCommand):
             self.stdout.write(marked(f"skipped  {key}: {reason}"))
         if options["publish"]:
             self.stdout.write(
-                f"Published {len(done.published)} tools of {row.name} as revision {done.revision}."
+                f"Published {counted(len(done.published), 'tool')} of {row.name} as revision {done.revision}."
             )
         else:
-            self.stdout.write(f"Saved {len(done.drafts)} drafts of {row.name}. Publish them in the admin.")
+            number = counted(len(done.drafts), "draft")
+            self.stdout.write(f"Saved {number} of {row.name}. Drafts are published in the admin.")
 
     def _choose_server(self, row: ApiDocument, options: dict[str, Any], actor: Any) -> None:
         document = storing.document_of(row)
@@ -118,7 +118,7 @@ class Command(BaseCommand):
         done = updating.update_tools(row=row, accepted=[each.key for each in plan.changes], actor=actor)
         row.refresh_from_db()
         if plan.changes:
-            self.stdout.write(f"Updated {row.name}: {len(done.drafts)} tools have a draft.")
+            self.stdout.write(f"Updated {row.name}: {counted(len(done.drafts), 'draft')} saved.")
         for key, reason in done.skipped.items():
             self.stdout.write(marked(f"skipped  {key}: {reason}"))
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
+from mcp_app.interface.text import counted
 from mcp_app.prepare import prepare
 
 
@@ -20,7 +21,8 @@ class Command(BaseCommand):
             mirrored, made = prepare()
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {error}. Run `manage.py migrate`.") from None
-        self.stdout.write(f"{mirrored.changed} entries updated, {len(made)} roles created or completed.")
+        updated, roles = counted(mirrored.changed, "entry", "entries"), counted(len(made), "role")
+        self.stdout.write(f"{updated} updated, {roles} created or completed.")
         for name in mirrored.refused:
             self.stderr.write(f"Skipped {name}: an entry created in the admin has this name.")
         for problem in mirrored.unreadable:

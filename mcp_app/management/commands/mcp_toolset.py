@@ -11,7 +11,7 @@ from mcp_app.catalogue.snapshots.toolsets import path_of
 from mcp_app.catalogue.toolsets.contents import contents_of_each
 from mcp_app.catalogue.toolsets.groups import memberships_of, names_of
 from mcp_app.catalogue.toolsets.services import delete_toolset, save_toolset
-from mcp_app.interface.text import marked
+from mcp_app.interface.text import counted, marked
 from mcp_app.models import Toolset
 
 
@@ -74,5 +74,5 @@ class Command(BaseCommand):
             who = ", ".join(map(marked, names_of(row.permissions))) or "no group"
             audience = who if row.audience == Toolset.Audience.GROUPS else row.get_audience_display()
             state = "" if row.enabled else "  disabled"
-            size = f"{len(contents.members)} entries, about {contents.tokens:,} tokens"
+            size = f"{counted(len(contents.members), 'entry', 'entries')}, about {contents.tokens:,} tokens"
             self.stdout.write(f"{path_of(row.slug)}  {size}  {audience}{state}")

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_app.catalogue.upstreams import bringing, configurations, importing, refreshing, storing
 from mcp_app.catalogue.upstreams.entries import entries_of
-from mcp_app.interface.text import marked
+from mcp_app.interface.text import counted, marked
 from mcp_app.management.actors import actor_named
 from mcp_app.models import Upstream
 from mcp_app.protocol.client.faults import UpstreamFault
@@ -95,9 +95,11 @@ class Command(BaseCommand):
         for name, reason in done.skipped.items():
             self.stdout.write(marked(f"skipped  {name}: {reason}"))
         if options["publish"]:
-            text = f"Published {len(done.published)} entries of {row.name} as revision {done.revision}."
+            number = counted(len(done.published), "entry", "entries")
+            text = f"Published {number} of {row.name} as revision {done.revision}."
         else:
-            text = f"Saved {len(done.drafts)} drafts of {row.name}. Publish them in the admin."
+            number = counted(len(done.drafts), "draft")
+            text = f"Saved {number} of {row.name}. Drafts are published in the admin."
         self.stdout.write(text)
 
     def _bring(self, options: dict[str, Any]) -> None:
@@ -116,7 +118,8 @@ class Command(BaseCommand):
         for row in Upstream.objects.defer("listed"):
             state = health.of(row.pk).state if row.enabled else "disabled"
             address = f"command {row.command}" if row.command else row.address
-            self.stdout.write(marked(f"{row.name}  {address}  {state}  {len(entries_of(row))} entries"))
+            number = counted(len(entries_of(row)), "entry", "entries")
+            self.stdout.write(marked(f"{row.name}  {address}  {state}  {number}"))
 
     def _logs(self, options: dict[str, Any]) -> None:
         row = _stored(options["name"])
@@ -138,7 +141,7 @@ class Command(BaseCommand):
     def _remove(self, options: dict[str, Any]) -> None:
         row = _stored(options["name"])
         number = storing.delete_upstream(upstream=row, actor=actor_named(options["actor"]))
-        self.stdout.write(f"Removed {options['name']} and {number} entries.")
+        self.stdout.write(f"Removed {options['name']} and {counted(number, 'entry', 'entries')}.")
 
     def _read(self, row: Upstream, actor: Any) -> None:
         try:

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from mcp_app import conf
 from mcp_app.bridge.service import SocketInUse, serve
+from mcp_app.interface.text import counted
 
 
 class Command(BaseCommand):
@@ -22,7 +23,9 @@ class Command(BaseCommand):
         settings = conf.get()
         if not settings.upstream_commands:
             raise CommandError("settings.MCP['UPSTREAM_COMMANDS'] has no commands.")
-        self.stdout.write(f"Serving {len(settings.upstream_commands)} commands at {settings.upstream_socket}")
+        self.stdout.write(
+            f"Serving {counted(len(settings.upstream_commands), 'command')} at {settings.upstream_socket}"
+        )
         try:
             asyncio.run(serve(settings))
         except SocketInUse as error:

@@ -365,6 +365,23 @@ def test_failing_server_is_on_the_first_page_in_the_doctor_and_in_the_search(
     assert [*doctor_check.available(Installation())] == []
 
 
+def test_doctor_counts_servers_whose_lists_were_never_read(settings: Any, clean_redis: str) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    row = storing.save_upstream(actor=None, name="crm", url="https://crm.example.com/mcp")
+    assert [found.text for found in doctor_check.available(Installation())] == [
+        "1 upstream server, 1 not read yet"
+    ]
+    Upstream.objects.filter(pk=row.pk).update(listed_at=row.created_at)
+    storing.save_upstream(actor=None, name="hr", url="https://hr.example.com/mcp")
+    assert [found.text for found in doctor_check.available(Installation())] == [
+        "2 upstream servers, 1 not read yet"
+    ]
+    Upstream.objects.update(listed_at=row.created_at)
+    assert [found.text for found in doctor_check.available(Installation())] == [
+        "2 upstream servers, without failures"
+    ]
+
+
 LISTED = {
     "tools": [{"name": "find", "inputSchema": {"type": "object"}}],
     "prompts": [{"name": "ask", "arguments": [{"name": "who"}]}],

@@ -47,7 +47,7 @@ def test_survey_lists_operations_and_stores_nothing(tmp_path: Path, option: str)
 def test_chosen_operations_become_drafts(tmp_path: Path, choice: list[str], names: set[str]) -> None:
     out = run(tmp_path, "--prefix", "shop", *choice)
     assert {draft.key for draft in Draft.objects.all()} == {f"shop_{name}" for name in names}
-    assert f"Saved {len(names)} drafts of shop." in out
+    assert f"Saved {len(names)} draft{'s' * (len(names) > 1)} of shop." in out
     assert ("skipped  POST /orders: " in out) == ("--all" in choice)
 
 
@@ -59,13 +59,13 @@ def test_tagged_operations_are_published_for_another_server(tmp_path: Path) -> N
     out = run(tmp_path, "--prefix", "shop", *own, content=data(paths))
     tool = Tool.objects.get(name="shop_listOrders")
     assert (tool.request["origin"], tool.request["path"]) == ("https://own.example", "/v2/orders")  # type: ignore[index]
-    assert "Published 1 tools of shop as revision" in out
+    assert "Published 1 tool of shop as revision" in out
 
 
 def test_second_run_updates_the_imported_tools(tmp_path: Path) -> None:
     run(tmp_path, "--prefix", "shop", "--all", "--publish")
     out = run(tmp_path, "--prefix", "shop", "--operation", "GET /new", content=data(changed_paths()))
-    assert "Updated shop: 3 tools have a draft." in out
+    assert "Updated shop: 3 drafts saved." in out
     assert {draft.key for draft in Draft.objects.filter(entry_id=None)} == {"shop_get_new"}
 
 

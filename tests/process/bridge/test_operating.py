@@ -130,7 +130,7 @@ def test_shared_session_over_stdio_declares_no_capabilities() -> None:
 
 def test_command_adds_lists_and_prints_error_output(served: Bridge) -> None:
     said = command("add", "local", "--command", "usual", "--era", "legacy", "--item", "counter")
-    assert "Saved 1 drafts of local" in said
+    assert "Saved 1 draft of local" in said
     assert "command usual" in command("list")
     asyncio.run(call(server_of("usual"), "stderr"))
     assert "[hidden]" in command("logs", "local")

@@ -61,3 +61,10 @@ def test_long_key_list_is_abbreviated_with_count() -> None:
         key(f"key {number}", expires_at=1)
     (found,) = keys.expiring(HERE)
     assert "key 4 and 3 more" in found.text
+
+
+def test_usable_keys_are_counted_in_words() -> None:
+    key("one")
+    assert [found.text for found in keys.readable(HERE)] == ["1 usable API key"]
+    key("two")
+    assert [found.text for found in keys.readable(HERE)] == ["2 usable API keys"]
