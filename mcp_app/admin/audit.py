@@ -53,10 +53,10 @@ WORDS: Final = {
     "credential.changed": "credential changed",
     "credential.created": "credential added",
     "credential.deleted": "credential deleted",
-    "document.changed": "OpenAPI document changed",
+    "document.changed": "settings of an OpenAPI document changed",
     "document.deleted": "OpenAPI document deleted",
     "document.imported": "OpenAPI drafts saved",
-    "document.newer": "OpenAPI document updated",
+    "document.newer": "new version of an OpenAPI document received",
     "document.received": "OpenAPI document imported",
     "document.updated": "tools of an OpenAPI document updated",
     "error.assign": "error assigned",
@@ -134,6 +134,32 @@ def in_words(action: str, kind: str = "") -> str:
     return words
 
 
+def words_of(event: AuditEvent, kind: str = "") -> str:
+    """Return the action of an event in words, as ``in_words`` does.
+
+    A deleted entry that was restored had no values that changed.
+    """
+    if event.action == "catalogue.rolled_back" and event.detail.get("changed") == []:
+        return f"deleted {KIND_WORDS.get(kind, kind) if kind in KINDS else 'entry'} restored"
+    return in_words(event.action, kind)
+
+
+def name_of(event: AuditEvent) -> str:
+    """Return the name of the object of an event.
+
+    The id of a call has the name of its tool in front. An error is stored by its digest and shown by its
+    title.
+    """
+    tool = event.detail.get("tool")
+    if not isinstance(tool, str):
+        return event.object_key
+    if event.object_kind == "call":
+        return f"{tool}: {event.object_key}"
+    if event.object_kind == "error":
+        return ": ".join(filter(None, (tool, str(event.detail.get("error") or ""))))
+    return event.object_key
+
+
 class RecentAction(NamedTuple):
     """An action of a user: words, the name of the object, the address of a page about it or "", the time."""
 
@@ -152,8 +178,8 @@ def recent_actions(user: Any) -> list[RecentAction]:
     may_view = user.has_perm("mcp_app.view_auditevent")
     found = [
         RecentAction(
-            capfirst(in_words(event.action, event.object_kind)),
-            event.object_key,
+            capfirst(words_of(event, event.object_kind)),
+            name_of(event),
             reverse("admin:mcp_app_auditevent_change", args=[event.pk]) if may_view else "",
             event.at,
         )
@@ -225,8 +251,8 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
 
     def title_of(self, row: AuditEvent) -> str:
         """Return the action in words, with the name of the object."""
-        words = in_words(row.action, row.object_kind)
-        return marked(f"{words[:1].upper()}{words[1:]}{f': {row.object_key}' if row.object_key else ''}")
+        words, name = words_of(row, row.object_kind), name_of(row)
+        return marked(f"{words[:1].upper()}{words[1:]}{f': {name}' if name else ''}")
 
     @admin.display(description="when", ordering="id")
     def when(self, event: AuditEvent) -> SafeString:
@@ -236,7 +262,7 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
     @admin.display(description="action", ordering="action")
     def what(self, event: AuditEvent) -> SafeString:
         """Return the action in the words of the filter, with its code as tooltip. The kind has a column."""
-        words = in_words(event.action)
+        words = words_of(event)
         return format_html('<span title="{}">{}</span>', marked(event.action), visible(words))
 
     who = text_column("user", "actor_name", ordering="actor_name", empty="–")
@@ -248,10 +274,8 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
 
     @admin.display(description="object", ordering="object_key")
     def key(self, event: AuditEvent) -> SafeString:
-        """Return the name of the object. The id of a call has the name of its tool in front."""
-        tool = event.detail.get("tool") if event.object_kind == "call" else None
-        name = f"{tool}: {event.object_key}" if isinstance(tool, str) else event.object_key
-        return visible(name or "–")
+        """Return the name of the object."""
+        return visible(name_of(event) or "–")
 
     shown_detail = json_column("detail", "detail")
 

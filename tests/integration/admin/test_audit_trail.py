@@ -12,7 +12,7 @@ from django.template import Context, Template
 from django.test import Client
 from django.urls import reverse
 
-from mcp_app.admin.audit import recent_actions
+from mcp_app.admin.audit import WORDS, in_words, recent_actions
 from mcp_app.models import ApiDocument, ApiKey, AuditEvent, Credential, audit
 from tests.integration.admin.addresses import page
 from tests.samples.admin_seed import Seed
@@ -80,6 +80,25 @@ def test_rows_and_filter_name_an_action_alike(root: Client, seeded: Seed) -> Non
     shown = root.get(page("auditevent", "changelist"), {"q": "catalogue.created"}).content.decode()
     assert shown.count("entry added") >= 2
     assert "prompt added" not in shown
+
+
+def test_trail_names_an_error_by_its_title(root: Client, seeded: Seed) -> None:
+    detail = {"tool": "echo", "error": "ValueError"}
+    audit(actor=seeded.root, action="error.mute", object_kind="error", object_key="0f" * 16, detail=detail)
+    event = AuditEvent.objects.latest("id")
+    shown = root.get(page("auditevent", "changelist"), {"q": "error.mute"}).content.decode()
+    assert "echo: ValueError" in shown
+    assert event.object_key not in shown
+    one = root.get(page("auditevent", "change", event.pk)).content.decode()
+    assert "Error muted: echo: ValueError" in one
+    assert recent_actions(seeded.root)[0].name == "echo: ValueError"
+
+
+def test_actions_on_openapi_documents_have_different_words() -> None:
+    words = [text for action, text in WORDS.items() if action.startswith("document.")]
+    assert len({*words}) == len(words)
+    assert in_words("document.changed") == "settings of an OpenAPI document changed"
+    assert in_words("document.newer") == "new version of an OpenAPI document received"
 
 
 def test_trail_of_an_object_needs_the_permission_to_view_the_trail(viewer: Client, seeded: Seed) -> None:

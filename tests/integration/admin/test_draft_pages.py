@@ -268,6 +268,8 @@ def test_roll_back_restores_a_former_state_after_review(root: Client, seeded: Se
     assert "Changed after you opened this page" in stale
     answer = root.post(_back(made, 0), seen | {"why": "broke"}, follow=True)
     assert "Rolled back: hello." in answer.content.decode()
+    event = AuditEvent.objects.filter(action="catalogue.rolled_back").latest("id")
+    assert "Prompt rolled back: hello" in root.get(page("auditevent", "change", event.pk)).content.decode()
     made.refresh_from_db()
     assert made.title == ""
     assert "broke" in root.get(page("prompt", "history", made.pk)).content.decode()
@@ -290,6 +292,9 @@ def test_deleted_entry_is_listed_and_restored(root: Client, seeded: Seed) -> Non
     assert "as it was before its deletion" in asked.content.decode()
     answer = root.post(page("prompt", "roll_back", change.pk), {"why": "by mistake"}, follow=True)
     assert "Restored: hello." in answer.content.decode()
+    event = AuditEvent.objects.filter(action="catalogue.rolled_back").latest("id")
+    shown = root.get(page("auditevent", "change", event.pk)).content.decode()
+    assert "Deleted prompt restored: hello" in shown
     restored = Prompt.objects.get(name="hello")
     assert (restored.template, restored.pk != pk) == ("Hello {{who}}", True)
     assert page("prompt", "past", change.pk) not in root.get(page("prompt", "deleted")).content.decode()
