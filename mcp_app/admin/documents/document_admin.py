@@ -245,9 +245,9 @@ class ApiDocumentAdmin(RowPageAdmin[ApiDocument]):
 
     @object_button("remove", "remove")
     def remove(self, request: HttpRequest, row: ApiDocument) -> HttpResponse:
-        """Delete a document. Its tools stay."""
+        """Delete a document. Its tools and drafts stay."""
         storing.delete_document(row=row, actor=request.user)
-        self.message_user(request, f"Deleted {marked(row)}. Its tools stay.", messages.SUCCESS)
+        self.message_user(request, f"Deleted {marked(row)}. Its tools and drafts stay.", messages.SUCCESS)
         return HttpResponseRedirect(self.page_url("changelist"))
 
     def _report(self, request: HttpRequest, skipped: dict[str, str]) -> None:

@@ -45,6 +45,7 @@ def _number(label: str, help_text: str = "") -> forms.IntegerField:
         label=label,
         required=False,
         min_value=1,
+        error_messages={"min_value": "Enter 1 or more."},
         widget=forms.NumberInput({"class": "mcp-input"}),
         help_text=help_text,
     )

@@ -201,7 +201,7 @@ class DocumentViews(ApiViewSet):
     def destroy(self, request: Request, name: str) -> Response:
         """Delete an OpenAPI document.
 
-        Its tools stay, but can no longer be updated.
+        Its tools and drafts stay, but can no longer be updated.
         """
         storing.delete_document(row=self.get_object(), actor=request.user)
         return Response(status=204)

@@ -154,7 +154,7 @@ def _check_credentials(given: Mapping[str, str], actor: Any) -> None:
 
 
 def delete_document(*, row: ApiDocument, actor: Any) -> None:
-    """Delete a document. Its tools stay, and can no longer be updated."""
+    """Delete a document. Its tools and drafts stay, and can no longer be updated."""
     about = _about(row)
     row.delete()
     audit(actor=actor, **about, action="document.deleted", detail={})

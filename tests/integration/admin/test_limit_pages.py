@@ -91,6 +91,11 @@ def test_wrong_form_states_the_field(values: dict[str, str], field: str, admin_c
     assert not LimitRule.objects.exists()
 
 
+def test_too_small_number_has_a_plain_message(admin_client: Client) -> None:
+    page = admin_client.post(reverse(ADD), {**FORM, "burst": "0"})
+    assert page.context["form"].errors == {"burst": ["Enter 1 or more."]}
+
+
 def test_form_offers_the_names_that_its_user_may_view(
     admin_client: Client, admin_user: Any, django_user_model: Any
 ) -> None:

@@ -318,6 +318,11 @@ def test_capped_count_is_labelled_at_least(root: Client, monkeypatch: pytest.Mon
     assert shown.hits == "At least 5 messages match."
 
 
+def test_search_without_hits_says_so_once(root: Client, seeded: Seed) -> None:
+    text = root.get(page("message", "changelist"), {"q": "tool:nothing-of-that-name"}).content.decode()
+    assert text.count("messages match") == text.count("No messages match.") == 1
+
+
 def test_invalid_search_is_explained_and_lists_no_rows(root: Client) -> None:
     store(traffic(random.Random(3), 20))
     answer = root.get(page("message", "changelist"), {"q": "colour:red"})

@@ -130,6 +130,16 @@ def test_link_to_the_logout_leads_to_the_page_with_its_button(
     assert browser.get(page).status_code == 302
 
 
+@pytest.mark.skipif(not HAS_UNFOLD, reason="the page of the skin")
+def test_logout_page_says_that_the_user_is_logged_out() -> None:
+    client = Client()
+    client.force_login(User.objects.get(username="root"))
+    text = client.post("/admin/logout/").content.decode()
+    assert "You are logged out." in text
+    assert "quality time" not in text
+    assert 'href="/admin/"' in text
+
+
 def test_refused_login_has_one_message() -> None:
     text = log_in("192.0.2.1", "wrong").content.decode()
     assert "Please enter the correct username" in text
