@@ -21,7 +21,7 @@ MOST_SHOWN: Final = 500
 MOST_CHANGES: Final = 50
 TONES: Final = {"available": "good", "unavailable": "bad", "refused": "warn"}
 # Users read "refused" as a call that was not allowed.
-_WORDS: Final = {"refused": "failing", "unknown": "not read yet"}
+_WORDS: Final = {"refused": "failing", "unknown": "idle"}
 _STATES: Final = {
     "new": "plain",
     "draft": "info",
@@ -73,9 +73,12 @@ def health_of(row: Upstream) -> dict[str, Any]:
     """Return the last outcome of a request to a server, by any process."""
     found = health.of(row.pk)
     at = datetime.fromtimestamp(found.at, UTC) if found.at else None
+    # An outcome is forgotten after a day without requests.
+    is_new = found.state == "unknown" and row.listed_at is None
+    words = "not read yet" if is_new else _WORDS.get(found.state, found.state)
     return {
         "state": found.state,
-        "badge": badge(_WORDS.get(found.state, found.state), TONES.get(found.state, "plain")),
+        "badge": badge(words, TONES.get(found.state, "plain")),
         "text": found.text,
         "kind": found.kind,
         "at": relative(at, "never"),

@@ -22,7 +22,8 @@ class UpstreamShown(RowSerializer[Upstream]):
 
     url = serializers.SerializerMethodField(help_text="The URL without the values of its query.")
     state = serializers.SerializerMethodField(
-        help_text="The last request to the server: available, unavailable, refused or unknown."
+        help_text="The last request to the server: `available`, `unavailable`, `refused` (it answered, but "
+        "could not be used) or `unknown` (no request in the last day)."
     )
     problem = serializers.SerializerMethodField(help_text="The reason if the last request failed.")
     tools = serializers.SerializerMethodField(

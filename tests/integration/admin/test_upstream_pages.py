@@ -365,6 +365,14 @@ def test_failing_server_is_on_the_first_page_in_the_doctor_and_in_the_search(
     assert [*doctor_check.available(Installation())] == []
 
 
+def test_server_without_requests_is_idle_once_its_lists_were_read(settings: Any, clean_redis: str) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    row = storing.save_upstream(actor=None, name="crm", url="https://crm.example.com/mcp")
+    assert "not read yet" in tools_page.health_of(row)["badge"]
+    row.listed_at = row.created_at
+    assert "idle" in tools_page.health_of(row)["badge"]
+
+
 def test_doctor_counts_servers_whose_lists_were_never_read(settings: Any, clean_redis: str) -> None:
     settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
     row = storing.save_upstream(actor=None, name="crm", url="https://crm.example.com/mcp")
