@@ -130,7 +130,6 @@ def test_link_to_the_logout_leads_to_the_page_with_its_button(
     assert browser.get(page).status_code == 302
 
 
-@pytest.mark.skipif(not HAS_UNFOLD, reason="the page of the skin")
 def test_logout_page_says_that_the_user_is_logged_out() -> None:
     client = Client()
     client.force_login(User.objects.get(username="root"))
