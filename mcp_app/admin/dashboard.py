@@ -229,10 +229,13 @@ def _show_work(shown: Dashboard, state: Box) -> None:
 
 
 def _show_sessions(shown: Dashboard) -> None:
-    since = clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
+    seconds = conf.get().session_idle_seconds
+    since = clock.utcnow() - timedelta(seconds=seconds)
     live = Session.objects.filter(ended_at=None, last_seen_at__gte=since).count()
     url = f"{reverse('admin:mcp_app_session_changelist')}?state=open"
-    shown.tiles.append(Tile("Open sessions", f"{live:,}", url=url))
+    # Clients of 2026-07-28 never say that they are gone.
+    note = f"used in the last {round(seconds / 60):,} min"
+    shown.tiles.append(Tile("Open sessions", f"{live:,}", note, url=url))
 
 
 def _show_stores(shown: Dashboard, state: Box) -> None:

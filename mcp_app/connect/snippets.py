@@ -91,7 +91,7 @@ def header_option(connection: ServerConnection, option: str) -> str:
 def _claude_code(connection: ServerConnection) -> Snippet:
     command = f"claude mcp add --transport http {connection.client_name} {shell_word(connection.url)}"
     text = command + header_option(connection, "--header")
-    note = "Or save the text for Cursor as .mcp.json in your project."
+    note = "Or save the configuration under Cursor, below, as .mcp.json in your project."
     return Snippet("claude-code", "Claude Code", "In a terminal", text, note=note)
 
 

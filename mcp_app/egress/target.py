@@ -108,7 +108,10 @@ def _origin(text: str) -> tuple[str, int | None, str]:
 def _parse(text: str) -> httpx2.URL:
     # Parsers disagree about backslashes, spaces and control characters, so these are refused.
     if "\\" in text or " " in text or not text.isprintable():
-        raise EgressRefused("The address holds a space, backslash or control character. Percent-encode it.")
+        raise EgressRefused(
+            "This is not a web address: it has a space, backslash or control character. "
+            "Percent-encode it, if it belongs to the address."
+        )
     try:
         return httpx2.URL(text)
     except (httpx2.InvalidURL, UnicodeError, ValueError):

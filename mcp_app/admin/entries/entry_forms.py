@@ -18,6 +18,7 @@ from mcp_app.catalogue.changes.drafts import save_draft
 from mcp_app.catalogue.changes.services import save_entry, update_entry
 from mcp_app.catalogue.changes.states import service_values
 from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.code import CodeSource
 from mcp_app.catalogue.sources.content.checks import SCHEME, with_scheme
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.precedence import UNSET
@@ -64,6 +65,7 @@ class EntryForm(ModelForm[Any]):
         super().__init__(*args, **kwargs)
         if self.instance.pk is None and self.intent.source:
             self.instance.source = self.intent.source.stored
+        _name_defaults(self.fields, source_of(self.instance).usual)
         _mark_fields(self.fields, self.instance, self.initial)
         # Clients refer to an entry by this field, so it is the first field to fill in on the form of a new
         # entry.
@@ -196,6 +198,13 @@ def _initial(draft: Draft) -> dict[str, Any]:
             Tool.objects.filter(name=values["preset_of"]).values_list("pk", flat=True).first()
         )
     return values
+
+
+def _name_defaults(fields: Mapping[str, Any], usual: str) -> None:
+    """Say what an empty field means for entries of this source. The texts of the model are for code."""
+    in_code, own = f"{CodeSource.usual}, or ", f"{usual}, or " if usual else ""
+    for field in fields.values():
+        field.help_text = field.help_text.replace(in_code, own)
 
 
 def _mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, Any]) -> None:

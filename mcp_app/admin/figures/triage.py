@@ -89,7 +89,7 @@ def _mute(error: ErrorGroup) -> str:
     if error.muted_until is not None:
         ends.append(f"until {written(error.muted_until)}")
     if error.muted_count is not None:
-        ends.append(f"until it has happened {error.muted_count:,} times")
+        ends.append(f"until its count is {error.muted_count:,}")
     return " or ".join(ends)
 
 
@@ -115,7 +115,7 @@ def _told(event: AuditEvent) -> str:
     if until := detail.get("muted_until"):
         done += f" until {written(datetime.fromisoformat(until))}"
     if count := detail.get("muted_count"):
-        done += f" until it has happened {count:,} times"
+        done += f" until its count is {count:,}"
     if event.action == "error.assign":
         done = f"assigned to {detail['assignee']}" if detail.get("assignee") else "unassigned"
     return done

@@ -62,8 +62,8 @@ class LimitForm(forms.Form):
         max_length=150,
         widget=forms.TextInput(_TEXT),
         help_text="Type the name of a user, group, API key or OAuth client and choose it, or enter a "
-        "network. Keys and clients are stored by number. * gives each user, key, client or address the "
-        "whole limit.",
+        "network. Keys and clients appear here by their number. Enter * to limit each user, key, client or "
+        "address separately.",
     )
     exempt = forms.CharField(
         label="Except",
@@ -127,24 +127,37 @@ class LimitForm(forms.Form):
         return self._checked(self._built)
 
     def _built(self, given: dict[str, Any]) -> LimitRule:
-        name = self._row.name if self._row is not None else self.cleaned_data["name"]
-        given = {**given, "exempt": exemptions.stored(given["exempt"])}
-        row = LimitRule(name=name, pk=self._row.pk if self._row is not None else None, **given)
+        name = self._row.name if self._row is not None else self.cleaned_data.get("name", "")
+        exempt, errors = list[str](), dict[str, list[str]]()
+        try:
+            exempt = exemptions.stored(given["exempt"] or ())
+        except ValidationError as error:
+            errors = error.message_dict
+        pk = self._row.pk if self._row is not None else None
+        row = LimitRule(name=name, pk=pk, **{**given, "exempt": exempt})
         # A stored limit may keep its name.
         row._state.adding = row.pk is None
-        services.check(row)
+        try:
+            services.check(row)
+        except ValidationError as error:
+            errors |= error.message_dict
+        if errors:
+            raise ValidationError(errors)
         return row
 
     def _checked(self, make: Any) -> LimitRule | None:
-        if not self.is_valid():
-            return None
+        is_valid = self.is_valid()
+        given = {name: self.cleaned_data.get(name) for name in services.FIELDS}
         try:
-            found: LimitRule = make({name: self.cleaned_data[name] for name in services.FIELDS})
+            # All errors are shown at once, also those that the form itself does not find.
+            built = self._built(given)
+            found: LimitRule = make(given) if is_valid else built
         except ValidationError as error:
             for field, problems in error.message_dict.items():
-                self.add_error(field if field in self.fields else None, problems)
+                if field not in self.errors:
+                    self.add_error(field if field in self.fields else None, problems)
             return None
-        return found
+        return found if is_valid else None
 
 
 def _initial(row: LimitRule) -> dict[str, Any]:

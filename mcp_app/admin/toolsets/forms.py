@@ -32,6 +32,8 @@ TABS: Final = (
     ("entries", "Entries", ("searches", "rules", "members", "excluded", "overrides")),
     ("access", "Access", ("audience", "groups")),
 )
+_PARTS: Final = ", ".join(f"{part}:" for part in RULE)
+_KINDS: Final = ", ".join(LISTS)
 _STORED: Final = ("title", "instructions", "enabled", "is_default", "searches", "audience")
 
 
@@ -79,7 +81,8 @@ class ToolsetForm(forms.Form):
         label="Except",
         required=False,
         widget=forms.Textarea({**_TEXT, "rows": 2, "placeholder": "tool shop_delete_order"}),
-        help_text="One entry per line, as kind and name. It is not included, even if a rule matches it.",
+        help_text="One entry per line, as kind and name, such as tool echo. It is not included, even if a "
+        "rule matches it.",
     )
     overrides = JsonField(
         shape=dict,
@@ -247,7 +250,7 @@ def _rule(line: str) -> dict[str, str]:
         name, colon, value = word.partition(":")
         if not (colon and value and name in RULE) or name in found:
             raise ValidationError(
-                f"{marked(word)} is not a part of a rule: use {', '.join(RULE)} and a colon."
+                f"{marked(word)} is not known here. A rule can have {_PARTS}, each once, such as tag:billing."
             )
         found[name] = value
     return found
@@ -256,7 +259,9 @@ def _rule(line: str) -> dict[str, str]:
 def _excluded(line: str) -> str:
     kind, _, key = line.strip().partition(" ")
     if kind not in LISTS or not key.strip():
-        raise ValidationError(f"{marked(line.strip())} must be one of {', '.join(LISTS)}, and a name.")
+        raise ValidationError(
+            f"{marked(line.strip())}: write the kind ({_KINDS}), a space and the name, such as tool echo."
+        )
     return f"{kind} {key.strip()}"
 
 
@@ -269,13 +274,20 @@ def _members(
     """
     keys, others = list(dict.fromkeys(chosen)), list(dict.fromkeys(excluded))
     if unknown := sorted(overrides.keys() - set(keys)):
-        raise ValidationError({"overrides": [f"{marked(unknown[0])} is not a selected entry."]})
+        raise ValidationError({"overrides": [_not_selected(unknown[0])]})
     if not all(isinstance(each, dict) for each in overrides.values()):
         raise ValidationError({"overrides": ["Each override must be an object."]})
     if both := sorted(set(keys) & set(others)):
         raise ValidationError({"excluded": [f"{marked(both[0])} is also a selected entry."]})
     named = [{**overrides.get(each, {}), **_named(each)} for each in keys]
     return named + [{**_named(each), "excluded": True} for each in others]
+
+
+def _not_selected(identity: str) -> str:
+    kind, _, key = identity.partition(" ")
+    if kind in LISTS and key:
+        return f"{marked(identity)} is not a selected entry."
+    return f"{marked(identity)}: write the kind ({_KINDS}), a space and the name, such as tool echo."
 
 
 def _named(identity: str) -> dict[str, Any]:

@@ -219,7 +219,7 @@ class UpstreamAdmin(RowPageAdmin[Upstream]):
         parts = [done.counted()]
         parts += [f"{len(done.drafts)} changed"] if done.drafts else []
         parts += [f"{len(done.gone)} gone"] if done.gone else []
-        self.message_user(request, f"Read {', '.join(parts)}.", messages.SUCCESS)
+        self.message_user(request, f"Read: {', '.join(parts)}.", messages.SUCCESS)
 
     def _skipped(self, request: HttpRequest, skipped: dict[str, str]) -> None:
         for name, reason in list(skipped.items())[:MAX_SHOWN]:

@@ -68,6 +68,7 @@ def _get(url: str, *, redirects: int, seconds: float = SECONDS) -> Fetched:
     policy = Policy(
         ports=frozenset(range(1, 65_536)),
         allow=networks(conf.get().egress_allow),
+        allow_setting="EGRESS_ALLOW",
         content_types=None,
         max_redirects=redirects,
         max_raw_bytes=MAX_BYTES,

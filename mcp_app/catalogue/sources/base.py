@@ -62,6 +62,8 @@ class Source:
     tone: ClassVar[str] = "plain"
     # The place that rows are copied from, as named in messages. Empty if administrators create the rows.
     origin: ClassVar[str] = "its source"
+    # What a tool uses for a field that is empty, before the default of the server. "" if there is nothing.
+    usual: ClassVar[str] = ""
     # The reason why a row marked missing is not offered, and why a deleted row cannot be restored.
     gone: ClassVar[str] = "its source no longer has it"
     returns: ClassVar[str] = "Its source no longer has it: it comes back when the source has it again."

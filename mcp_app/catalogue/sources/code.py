@@ -18,6 +18,7 @@ class CodeSource(Source):
     stored = label = "code"
     tone = "info"
     origin = "code"
+    usual = "the value in its code"
     gone = "the code that defined it is not installed"
     returns = "Its code is gone: it comes back when the app that defines it is installed."
     unserved = ""

@@ -112,7 +112,8 @@ def _check_shape(member: Any) -> None:
     if not _is_member(member):
         raise UnfitError(f"A member must be an object with kind ({', '.join(LISTS)}) and key.")
     if unknown := sorted(member.keys() - {"kind", "key", "excluded", "fixed_arguments", *_TEXTS}):
-        raise UnfitError(f"A member has no {unknown[0]!r}.")
+        names = ", ".join((*_TEXTS, "fixed_arguments"))
+        raise UnfitError(f"{member['kind']} {member['key']}: {unknown[0]!r} is not known. Use {names}.")
     if not isinstance(excluded := member.get("excluded", False), bool) or (excluded and len(member) > 3):
         raise UnfitError(f"The excluded entry {member['key']} must have kind, key and excluded alone.")
     for name, longest in _TEXTS.items():

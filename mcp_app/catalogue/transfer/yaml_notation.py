@@ -133,8 +133,8 @@ def _scalar(event: yaml.ScalarEvent) -> Any:
 
 
 def _fault(mark: Any, text: str) -> YamlError:
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-    return YamlError(f"Not valid YAML here: {place}{text}")
+    place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+    return YamlError(f"Not valid YAML{place}: {text}")
 
 
 class _Dumper(yaml.SafeDumper):

@@ -55,7 +55,7 @@ KEYS: Final = {
     "user": "username, or key such as user:1/key:2",
     "client": "name of the client",
     "since": "earliest time, such as 2h (2 hours ago), 30m, 7d, today, 14:05, 2026-11-23 or 2026-11-23T14:05",
-    "until": "latest time, written like since; a day or minute counts to its end",
+    "until": "latest time, written like since; includes the whole day or minute",
     "method": "MCP method, such as tools/call",
     "dir": "in (client → server) or out (server → client)",
     "id": "JSON-RPC id of the request",

@@ -284,7 +284,7 @@ def test_deleted_entry_is_listed_and_restored(root: Client, seeded: Seed) -> Non
     listed = root.get(page("prompt", "deleted")).content.decode()
     assert page("prompt", "past", change.pk) in listed
     past = root.get(page("prompt", "past", change.pk)).content.decode()
-    assert past.count("Restore as before the deletion…") == 1
+    assert past.count("Restore the deleted version…") == 1
     assert len(re.findall(r"Restore revision \d+…", past)) == 1
     assert "You can restore it as it was before its deletion, or an earlier revision." in past
     asked = root.get(page("prompt", "roll_back", change.pk))

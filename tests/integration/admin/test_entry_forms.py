@@ -95,6 +95,18 @@ def test_hints_of_search_fields_end_without_a_full_stop() -> None:
 OFFERED = ("HTTP tool", "upstream server", "preset of a tool")
 
 
+def test_empty_field_names_the_default_of_its_source(root: Client, seeded: Seed) -> None:
+    for tool, default in (
+        (seeded.echo, "Empty: the value in its code, or the server"),
+        (seeded.preset, "Empty: the value of the tool it calls, or the server"),
+    ):
+        shown = root.get(page("tool", "change", tool.pk)).content.decode()
+        assert shown.count(default) == 3, tool
+    new = root.get(page("tool", "add")).content.decode()
+    assert "in its code" not in new
+    assert "Empty: the value of the tool it calls, or no limit." in new
+
+
 def test_new_tool_is_called_a_preset(root: Client, seeded: Seed) -> None:
     listed = root.get(TOOLS)
     assert [each["texts"].noun for each in listed.context["add_choice"]] == [

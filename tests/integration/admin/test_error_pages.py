@@ -281,7 +281,7 @@ def test_error_is_muted_resolved_assigned_and_undone(root: Client, seeded: Seed)
     assert not [text for text in tasks(root) if "error" in text.lower()]
     shown = root.get(error)
     assert [event.text for event in shown.context["triage"].history] == [
-        "muted until it has happened 11 times", f"assigned to {seeded.root.get_username()}",
+        "muted until its count is 11", f"assigned to {seeded.root.get_username()}",
     ]  # fmt: skip
     assert "muted" in shown.content.decode()
     triage(root, action="resolve")

@@ -96,6 +96,13 @@ def test_too_small_number_has_a_plain_message(admin_client: Client) -> None:
     assert page.context["form"].errors == {"burst": ["Enter 1 or more."]}
 
 
+def test_all_errors_are_shown_at_once(admin_client: Client) -> None:
+    wrong = {"name": "", "who_value": "nobody", "rate": "-3", "exempt": "user:nobody"}
+    form = admin_client.post(reverse(ADD), {**FORM, **wrong}).context["form"]
+    assert set(form.errors) == {"name", "who_value", "rate", "exempt"}
+    assert len(form.errors["rate"]) == 1
+
+
 def test_form_offers_the_names_that_its_user_may_view(
     admin_client: Client, admin_user: Any, django_user_model: Any
 ) -> None:

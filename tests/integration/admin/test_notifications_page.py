@@ -25,7 +25,7 @@ def _page(client: Client) -> str:
 def test_notification_choices_depend_on_permissions(root: Client, client_of: ClientOf, seeded: Seed) -> None:
     for words in ("Calls waiting for approval", "New errors", "Unpublished drafts"):
         assert words in _page(root)
-    assert "You need a permission to approve calls" in _page(client_of("outsider"))
+    assert "Notifications need the permission to approve calls" in _page(client_of("outsider"))
     forged = {"email": ["approvals"]}
     answer = client_of("outsider").post(reverse("mcp_notifications"), forged)
     assert answer.status_code == 200

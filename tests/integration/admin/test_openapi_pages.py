@@ -60,6 +60,7 @@ def test_document_is_imported_from_file_or_text(admin_client: Client, way: str) 
         ({"text": "<html>"}, "a web page"),
         ({"url": "ftp://a.example"}, "begins with https"),
         ({"url": "http://127.0.0.1/x"}, "cannot be fetched"),
+        ({"url": "http://127.0.0.1/x"}, "add its address to the setting EGRESS_ALLOW"),
         ({"text": data().decode(), "tool_prefix": "a b"}, "Use letters"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from mcp_app.auth.api_keys import issue_api_key
 from mcp_app.auth.own_addresses import resource
@@ -17,7 +18,7 @@ from mcp_app.catalogue.toolsets.contents import search_tokens
 from mcp_app.catalogue.toolsets.groups import memberships_of
 from mcp_app.catalogue.toolsets.meter import FAMILIES, Meter, estimates
 from mcp_app.catalogue.toolsets.services import save_toolset
-from mcp_app.models import Message, Tool
+from mcp_app.models import Message, Session, Tool
 from mcp_app.oauth.models import Client as OAuthClient
 from mcp_app.oauth.models import Connection
 from mcp_app.protocol.messages.server import ENDPOINT
@@ -61,12 +62,19 @@ def test_lists_cost_what_their_callers_get() -> None:
     assert [name for name, _ in found[ENDPOINT].families] == list(FAMILIES)
 
 
+def _call_as(tool: str, principal: str) -> None:
+    """Give the calls of a tool to another caller, with a session of its own."""
+    now = timezone.now()
+    session = Session.objects.create(pk=principal, principal=principal, created_at=now, last_seen_at=now)
+    Message.objects.filter(target=tool).update(principal=principal, session=session)
+
+
 def test_pages_of_groups_and_callers_show_their_lists(root: Client, seeded: Seed) -> None:
     team, user = Group.objects.get(name="Team"), seeded.outsider
     user.groups.add(team)
     key, _ = issue_api_key(user=user, name="k", actor=None)
     client = OAuthClient.objects.create(client_id="c", name="Client", scope="mcp mcp:tools")
-    Message.objects.filter(target="echo").update(principal=f"user:{user.pk}/key:{key.pk}")
+    _call_as("echo", f"user:{user.pk}/key:{key.pk}")
     connection = Connection.objects.create(
         user=user, client=client, resource=resource(path="/mcp/team"), scope="mcp", ends_at=FAR
     )
@@ -86,7 +94,7 @@ def test_pages_of_groups_and_callers_show_their_lists(root: Client, seeded: Seed
     other = User.objects.create_user("uncalled", is_staff=True)
     other.groups.add(team)
     # Another user made these calls as the user.
-    Message.objects.filter(target="count").update(principal=f"user:{other.pk}/by:{user.pk}")
+    _call_as("count", f"user:{other.pk}/by:{user.pk}")
     of_user = "admin:auth_user_change"
     for address, called in (
         (page("apikey", "change", key.pk), 1),

@@ -110,6 +110,23 @@ def test_damaged_toolset_is_shown_and_repaired_by_saving(root: Client, damage: d
 
 
 @pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"rules": "foo:bar"}, "foo:bar is not known here. A rule can have kind:, tag:, prefix:, source:"),
+        ({"excluded": "nonsense"}, "nonsense: write the kind (tool, prompt, resource, template), a space"),
+        ({"members": ["tool echo"], "overrides": '{"echo": {"title": "x"}}'}, "echo: write the kind (tool,"),
+        ({"members": ["tool echo"], "overrides": '{"tool echo": {"titel": "x"}}'},
+         "tool echo: 'titel' is not known. Use title, description, keywords, fixed_arguments."),
+    ],
+)  # fmt: skip
+def test_error_of_an_entry_says_what_to_write(
+    values: dict[str, Any], words: str, root: Client, seeded: Seed
+) -> None:
+    errors = root.post(ADD, typed(**values)).context["form"].errors
+    assert words in " ".join(text for problems in errors.values() for text in problems)
+
+
+@pytest.mark.parametrize(
     ("values", "field", "tab"),
     [
         ({"slug": "No slug"}, "slug", "general"),

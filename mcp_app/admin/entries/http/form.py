@@ -79,7 +79,7 @@ class HttpToolForm(forms.Form):
         initial=True,
         label="Turn values into arguments",
         help_text="Values of the query and of a JSON body become arguments, with these values as defaults. "
-        "A number becomes a number argument.",
+        "Numbers in a JSON body become number arguments. Values of the query become text.",
     )
     method = _choice("Method", [(name, name) for name in METHODS])
     address = _line(
@@ -96,8 +96,8 @@ class HttpToolForm(forms.Form):
         "Body content",
         5,
         '{"note": "{note}", "source": "mcp"}',
-        help_text='"{note}" is replaced by the argument note. '
-        "A body of only {note} is sent as the plain value.",
+        help_text='"{note}" stands for the value of the argument note. '
+        "If the body is only {note}, this value is the whole body.",
     )
     content_type = _line(
         "Content type", "text/csv", max_length=100, help_text="Empty: the default for this body."

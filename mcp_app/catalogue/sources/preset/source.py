@@ -31,6 +31,7 @@ class PresetSource(Source):
     variety = "preset"
     tone = "good"
     origin = unserved = ""
+    usual = "the value of the tool it calls"
     own_fields = {Tool: ("name", "preset_of", "fixed_arguments")}
     adding = {
         Tool: Adding(
