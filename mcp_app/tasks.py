@@ -134,7 +134,8 @@ class Ticks(bootsteps.StartStopStep):
     _entries: tuple[Any, ...] = ()
 
     def start(self, parent: Any) -> None:
-        """Start the timers."""
+        """Start the timers. The children are looked at now, as one may die before the first tick."""
+        end_orphans()
         parts = (send_heartbeat, end_orphans, give_back_lost_jobs, replace_waiting_children)
         self._entries = tuple(parent.timer.call_repeatedly(TICK_SECONDS, part) for part in parts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -83,6 +84,47 @@ def test_processes_left_by_killed_child_are_ended(story: str) -> None:
     code = MAIN.replace("{story}", textwrap.indent(textwrap.dedent(story), "    "))
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+EARLY = """
+import os, signal, subprocess, time
+import django
+from billiard import Process
+from kombu.asynchronous.timer import Timer
+
+django.setup()
+from mcp_app import tasks
+from tests.servers.live import eventually
+
+class Consumer:
+    timer = Timer()
+
+def child():
+    found = Process(target=time.sleep, args=(600,))
+    found.start()
+    return found
+
+tasks.adopt_orphans()
+children = [child()]
+try:
+    tasks.Ticks(Consumer).start(Consumer)
+    command = ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]
+    left = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    os.kill(children[0].pid, signal.SIGKILL)
+    children[0].join()
+    children.append(child())
+    tasks.end_orphans()
+    eventually(lambda: os.waitpid(left, os.WNOHANG)[0] == left)
+finally:
+    os.kill(children[-1].pid, signal.SIGKILL)
+"""
+
+
+def test_processes_left_before_the_first_tick_are_ended() -> None:
+    command = [sys.executable, "-c", EARLY]
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
 
 
