@@ -17,8 +17,7 @@ from mcp_app.admin.markup import badge
 from mcp_app.catalogue.changes.drafts import save_draft
 from mcp_app.catalogue.changes.services import save_entry, update_entry
 from mcp_app.catalogue.changes.states import service_values
-from mcp_app.catalogue.sources.base import Source
-from mcp_app.catalogue.sources.code import CodeSource
+from mcp_app.catalogue.sources.base import USUAL_OF_CODE, Source
 from mcp_app.catalogue.sources.content.checks import SCHEME, with_scheme
 from mcp_app.catalogue.sources.lookup import source_of
 from mcp_app.catalogue.sources.precedence import UNSET
@@ -201,8 +200,8 @@ def _initial(draft: Draft) -> dict[str, Any]:
 
 
 def _name_defaults(fields: Mapping[str, Any], usual: str) -> None:
-    """Say what an empty field means for entries of this source. The texts of the model are for code."""
-    in_code, own = f"{CodeSource.usual}, or ", f"{usual}, or " if usual else ""
+    """Name the default of empty fields in the help texts, which are written for tools from code."""
+    in_code, own = f"{USUAL_OF_CODE}, or ", f"{usual}, or " if usual else ""
     for field in fields.values():
         field.help_text = field.help_text.replace(in_code, own)
 

@@ -47,6 +47,10 @@ class Adding(NamedTuple):
         return self.offer or self.noun
 
 
+# Help texts of the models have these words.
+USUAL_OF_CODE: Final = "the value in its code"
+
+
 class Source:
     """A source of entries: their definitions, and the fields that administrators may set.
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mcp_app.catalogue.definitions.definition import Definition
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.sources.base import Source
+from mcp_app.catalogue.sources.base import USUAL_OF_CODE, Source
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.models.catalogue import Row
 
@@ -18,7 +18,7 @@ class CodeSource(Source):
     stored = label = "code"
     tone = "info"
     origin = "code"
-    usual = "the value in its code"
+    usual = USUAL_OF_CODE
     gone = "the code that defined it is not installed"
     returns = "Its code is gone: it comes back when the app that defines it is installed."
     unserved = ""
