@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.bounds import PATIENCE
 from tests.servers.warm import Installation
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE = 30.0
 # The command, for clients that start their server themselves.
 COMMAND = (sys.executable, "-m", "tests.servers.live_stdio")
 

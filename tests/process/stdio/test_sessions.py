@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -163,6 +164,8 @@ def test_background_call_runs_in_worker_of_running_installation(live: LiveServer
 def test_change_of_another_process_is_announced_and_operator_ends_session(
     live: LiveServer,
 ) -> None:
+    # Sessions of earlier tests may not have been stored as ended yet.
+    begun = datetime.now(UTC).isoformat()
     with Child(live.installation) as child:
         child.initialize()
         assert child.call(1, "ping")["result"] == {}
@@ -177,7 +180,8 @@ def test_change_of_another_process_is_announced_and_operator_ends_session(
         live.shell(
             "import time; from mcp_app.models import Session\n"
             "from mcp_app.sessions.services import end_session_now\n"
-            "while not (rows := Session.objects.filter(address='stdio', ended_at=None)): time.sleep(0.1)\n"
+            f"own = Session.objects.filter(address='stdio', created_at__gte='{begun}')\n"
+            "while not (rows := own.all()): time.sleep(0.1)\n"
             "[end_session_now(session_id=row.pk) for row in rows]"
         )
         assert child.message() is None
