@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, Final
 
@@ -117,14 +117,14 @@ class LimitForm(forms.Form):
     def stored(self) -> LimitRule | None:
         """Return the stored limit. If it is refused, add the errors and return None."""
         return self._checked(
-            lambda given: services.save_rule(
+            lambda given, _: services.save_rule(
                 actor=self._actor, rule=self._row, name=self.cleaned_data.get("name"), **given
             )
         )
 
     def draft(self) -> LimitRule | None:
         """Return the limit without storing it. If it is not valid, add the errors and return None."""
-        return self._checked(self._built)
+        return self._checked(lambda _, built: built)
 
     def _built(self, given: dict[str, Any]) -> LimitRule:
         name = self._row.name if self._row is not None else self.cleaned_data.get("name", "")
@@ -145,19 +145,18 @@ class LimitForm(forms.Form):
             raise ValidationError(errors)
         return row
 
-    def _checked(self, make: Any) -> LimitRule | None:
+    def _checked(self, finish: Callable[[dict[str, Any], LimitRule], LimitRule]) -> LimitRule | None:
         is_valid = self.is_valid()
         given = {name: self.cleaned_data.get(name) for name in services.FIELDS}
         try:
             # All errors are shown at once, also those that the form itself does not find.
             built = self._built(given)
-            found: LimitRule = make(given) if is_valid else built
+            return finish(given, built) if is_valid else None
         except ValidationError as error:
             for field, problems in error.message_dict.items():
                 if field not in self.errors:
                     self.add_error(field if field in self.fields else None, problems)
             return None
-        return found if is_valid else None
 
 
 def _initial(row: LimitRule) -> dict[str, Any]:
