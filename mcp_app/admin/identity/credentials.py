@@ -26,7 +26,7 @@ from mcp_app.credentials.services import (
     tools_with,
     upstreams_with,
 )
-from mcp_app.interface.text import marked, visible
+from mcp_app.interface.text import counted, marked, visible
 from mcp_app.models import Credential
 
 Kind = Credential.Kind
@@ -218,7 +218,7 @@ def _links(noun: str, rows: QuerySet[Any]) -> SafeString | str:
     links = [(reverse(view, args=[row.pk]), marked(row.name)) for row in rows.order_by("name")[:USED_SHOWN]]
     shown = format_html_join(", ", '<a href="{}">{}</a>', links)
     more = ", …" if number > USED_SHOWN else ""
-    return format_html("{} {}{} ({}{})", number, noun, "" if number == 1 else "s", shown, more)
+    return format_html("{} ({}{})", counted(number, noun), shown, more)
 
 
 @admin.register(Credential)
@@ -325,9 +325,8 @@ class CredentialAdmin(ModelAdmin[Credential]):
     @admin.display(description="used by")
     def shown_use(self, row: Credential) -> str:
         """Return the numbers of tools and upstream servers that use the credential."""
-        count, servers = tools_with(row.name).count(), upstreams_with(row.name).count()
-        tools = f"{count} tool{'' if count == 1 else 's'}"
-        return f"{tools}, {servers} server{'' if servers == 1 else 's'}" if servers else tools
+        tools, servers = tools_with(row.name).count(), upstreams_with(row.name).count()
+        return counted(tools, "tool") + (f", {counted(servers, 'server')}" if servers else "")
 
     @admin.display(description="used by")
     def used_by(self, row: Credential) -> SafeString | str:
