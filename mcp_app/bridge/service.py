@@ -244,10 +244,12 @@ async def _probe(pool: Pool, number: jsonrpc.Id, body: bytes, answer: Answer) ->
         status = 503 if conversation.is_stateless else 504
         await _refuse(answer, status, number, "The server did not answer server/discover in time.")
     except ProcessGone:
+        text = "The server ended at server/discover."
         if conversation.is_stateless:
-            raise
-        # Some servers of the legacy era end at an unknown request.
-        await _refuse(answer, 200, number, "The server ended at server/discover.", _NO_ANSWER)
+            await _refuse(answer, 503, number, text)
+        else:
+            # Some servers of the legacy era end at an unknown request.
+            await _refuse(answer, 200, number, text, _NO_ANSWER)
     finally:
         if not conversation.is_stateless:
             pool.spare(conversation)

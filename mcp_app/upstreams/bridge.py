@@ -40,7 +40,7 @@ def fault_of(status: int, body: bytes) -> UpstreamFault | None:
     except (orjson.JSONDecodeError, KeyError, TypeError):
         text = "The bridge failed."
     what = "broke off its answer." if kind is Kind.BROKEN_OFF else "cannot be used."
-    return UpstreamFault(kind, f"{what} {text}", status=status, sent=kind is not Kind.UNREACHABLE)
+    return UpstreamFault(kind, f"{what} {text}", status=status, sent=kind is Kind.BROKEN_OFF)
 
 
 async def status() -> dict[str, Any]:

@@ -71,6 +71,15 @@ async def test_tools_are_listed_whatever_a_server_does_with_the_first_request(
     assert (asked_again <= sessions.SILENT_SECONDS) == (name in ("late", "mute"))
 
 
+async def test_silent_server_of_the_modern_era_was_sent_no_call(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_app.bridge.service.PROBE_SECONDS", 0.5)
+    fault = await fault_of(server_of("mute", era="modern"), "counter")
+    assert (fault.kind, fault.sent) == (Kind.TIMEOUT, False)
+    assert str(fault) == "cannot be used. The server did not answer server/discover in time."
+
+
 @pytest.mark.requirement("INT-62")
 async def test_callers_never_share_a_process(bridge: Bridge) -> None:
     server = server_of("usual")
